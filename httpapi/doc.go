@@ -85,9 +85,8 @@
 //   - service.go: answers with version, health and readiness; adds the routes outside of the
 //     document
 //   - readiness.go: shares one readiness check among requests
-//   - pages.go: renders the HTML pages: landing page, reference, events
 //   - landing.go: decides which counts a visitor of the landing page sees
-//   - eventspage.go: decides which events a browser gets; writes a page of them
+//   - eventspage.go: decides which events a browser gets. internal/web/pages renders the pages
 //   - schemas.go: describes members of answers by name, and completes the schemas of the
 //     document
 package httpapi

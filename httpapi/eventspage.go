@@ -11,6 +11,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/web/feed"
+	"daybook/internal/web/pages"
 )
 
 // Number of positions that a page of events covers: more if a filter is set.
@@ -42,7 +43,7 @@ func wantsHTML(accept []string) bool {
 // links to the other pages.
 func (er *eventReader) browse(ctx context.Context, w http.ResponseWriter, query url.Values, removed, edge uint64) error {
 	sel := er.selector
-	view := eventsData{Edge: edge, Filtered: len(sel.Types) > 0 || sel.Execution != "" || sel.Session != ""}
+	view := pages.EventsData{Edge: edge, Filtered: len(sel.Types) > 0 || sel.Execution != "" || sel.Session != ""}
 	positions := uint64(pagePositions)
 	if view.Filtered {
 		positions = filteredPositions
@@ -75,11 +76,11 @@ func (er *eventReader) browse(ctx context.Context, w http.ResponseWriter, query 
 	newest := cloneQuery(query)
 	newest.Del("after")
 	view.Newest = "/api/events?" + newest.Encode()
-	page, err := renderEvents(view)
+	page, err := pages.RenderEvents(view)
 	if err != nil {
 		return err
 	}
-	writePage(w, page)
+	pages.Write(w, page)
 	return nil
 }
 

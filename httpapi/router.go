@@ -16,6 +16,7 @@ import (
 	"daybook/internal/resources/budget"
 	"daybook/internal/resources/reads"
 	"daybook/internal/web/access"
+	"daybook/internal/web/pages"
 )
 
 // router registers operations with huma and completes their documentation.
@@ -167,7 +168,7 @@ func (r *router) document() *document {
 	}
 	d := &document{api: doc}
 	d.json = sync.OnceValues(d.encode)
-	d.page = sync.OnceValues(func() ([]byte, error) { return renderReference(d.api) })
+	d.page = sync.OnceValues(func() ([]byte, error) { return pages.RenderReference(d.api) })
 	return d
 }
 

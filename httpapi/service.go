@@ -9,6 +9,7 @@ import (
 
 	"daybook/internal/web"
 	"daybook/internal/web/access"
+	"daybook/internal/web/pages"
 )
 
 func (a *api) serviceRoutes(r *router) {
@@ -67,7 +68,7 @@ func (a *api) plainRoutes(mux *http.ServeMux, doc *document, o Options) {
 			writeFailure(w, a.internalFailure(r.Context(), fmt.Errorf("render the reference page: %w", err)))
 			return
 		}
-		writePage(w, reference)
+		pages.Write(w, reference)
 	}))
 	if !claimsRoot(o.Mounts) {
 		mux.HandleFunc("GET /{$}", a.serveLanding)

@@ -1,4 +1,4 @@
-package httpapi
+package pages
 
 import (
 	"bytes"
@@ -20,13 +20,13 @@ import (
 
 // The pages are self-contained: they load no script, font or image.
 var (
-	//go:embed pages/style.css
+	//go:embed style.css
 	styleSheet string
-	//go:embed pages/landing.html
+	//go:embed landing.html
 	landingSource string
-	//go:embed pages/reference.html
+	//go:embed reference.html
 	referenceSource string
-	//go:embed pages/events.html
+	//go:embed events.html
 	eventsSource string
 
 	pageFuncs     = template.FuncMap{"style": func() template.CSS { return template.CSS(styleSheet) }, "markdown": markdown} //nolint:gosec // embedded file
@@ -41,14 +41,16 @@ var (
 	}()
 )
 
-func writePage(w http.ResponseWriter, page []byte) {
+// Write writes a page as the response, with the policy that browsers apply. It ignores
+// errors of w.
+func Write(w http.ResponseWriter, page []byte) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", pagePolicy)
 	_, _ = w.Write(page)
 }
 
-// landingData is the data of the landing page.
-type landingData struct {
+// LandingData is the data of the landing page.
+type LandingData struct {
 	Version string
 	// Base is the address of the service in the example commands.
 	Base     string
@@ -62,15 +64,15 @@ type landingData struct {
 	Auth bool
 }
 
-// renderLanding returns the landing page.
-func renderLanding(data landingData) ([]byte, error) {
+// RenderLanding returns the landing page.
+func RenderLanding(data LandingData) ([]byte, error) {
 	var b bytes.Buffer
 	err := landingPage.Execute(&b, data)
 	return b.Bytes(), err
 }
 
-// eventsData is the data of the events page.
-type eventsData struct {
+// EventsData is the data of the events page.
+type EventsData struct {
 	Events []events.CloudEvent
 	// First and Last are the positions that the page covers, Edge is the end of the ledger.
 	First, Last, Edge uint64
@@ -86,15 +88,15 @@ type eventView struct {
 	Data, Link string
 }
 
-// renderEvents returns a page of events, in the order of data.
-func renderEvents(data eventsData) ([]byte, error) {
+// RenderEvents returns a page of events, in the order of data.
+func RenderEvents(data EventsData) ([]byte, error) {
 	views := make([]eventView, 0, len(data.Events))
 	for _, e := range data.Events {
 		views = append(views, viewOf(e))
 	}
 	var b bytes.Buffer
 	err := eventsPage.Execute(&b, struct {
-		eventsData
+		EventsData
 		Events []eventView
 	}{data, views})
 	return b.Bytes(), err
@@ -133,8 +135,8 @@ type referenceGroup struct {
 	Operations []referenceOperation
 }
 
-// renderReference renders the OpenAPI document as an HTML page.
-func renderReference(doc *huma.OpenAPI) ([]byte, error) {
+// RenderReference renders the OpenAPI document as an HTML page.
+func RenderReference(doc *huma.OpenAPI) ([]byte, error) {
 	schemas := doc.Components.Schemas
 	var groups []referenceGroup
 	for _, tag := range doc.Tags {
