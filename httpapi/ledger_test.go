@@ -102,7 +102,11 @@ func TestCheckpointAndTiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bundle := s.do("GET", "/api/ledger/tile/entries/000", "").body
+	entries := s.do("GET", "/api/ledger/tile/entries/000", "")
+	if kept := entries.Header.Get("Cache-Control"); kept != "no-store" {
+		t.Errorf("caches may keep a bundle: %q", kept)
+	}
+	bundle := entries.body
 	var leaves []tlog.Hash
 	for len(bundle) > 2 {
 		n := int(binary.BigEndian.Uint16(bundle))
@@ -116,7 +120,7 @@ func TestCheckpointAndTiles(t *testing.T) {
 		t.Errorf("the last entry of the bundle: %v", err)
 	}
 	full := s.do("GET", "/api/ledger/tile/0/000", "")
-	if !strings.Contains(full.Header.Get("Cache-Control"), "immutable") || !bytes.Equal(full.body[255*32:], leaves[255][:]) {
+	if full.Header.Get("Cache-Control") != "public, max-age=604800, immutable" || !bytes.Equal(full.body[255*32:], leaves[255][:]) {
 		t.Errorf("the full tile: %v", full.Header)
 	}
 	for _, path := range []string{"0/001", "0/002.p/1", "0/000.p/256", "entries/001", "nonsense", "0/0", "9/000"} {

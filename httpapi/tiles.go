@@ -17,26 +17,29 @@ import (
 // tilePattern is the route of the tiles of the Merkle tree (C2SP tlog-tiles).
 const tilePattern = "GET /api/ledger/tile/{path...}"
 
-// immutableCache is the Cache-Control of full tiles, which never change.
+// immutableCache is the Cache-Control of full tiles of hashes. They never change, and their
+// hashes reveal no content, so shared caches may keep them also if the request had a token.
 const immutableCache = "public, max-age=604800, immutable"
 
 func (a *api) tileRoutes(mux *http.ServeMux) {
 	a.gate.scopes[tilePattern] = access.Read
 	mux.HandleFunc(tilePattern, a.heavyHandler(func(w http.ResponseWriter, r *http.Request) {
-		raw, full, err := a.tile(r)
+		raw, immutable, err := a.tile(r)
 		if err != nil {
 			writeFailure(w, a.toFailure(r.Context(), err, subject{"path", "Tile", r.PathValue("path")}))
 			return
 		}
 		w.Header().Set("Content-Type", typeBytes)
-		if full {
+		if immutable {
 			w.Header().Set("Cache-Control", immutableCache)
 		}
 		_, _ = w.Write(raw)
 	}))
 }
 
-func (a *api) tile(r *http.Request) (raw []byte, full bool, err error) {
+// tile returns a tile, and whether caches may keep it. They may not keep bundles: a bundle
+// depends on the tenant of the caller, and it must not outlive the removal of its events.
+func (a *api) tile(r *http.Request) (raw []byte, immutable bool, err error) {
 	if err := a.checkProofs(); err != nil {
 		return nil, false, err
 	}
@@ -52,7 +55,7 @@ func (a *api) tile(r *http.Request) (raw []byte, full bool, err error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		err = fail(http.StatusNotFound, "not_found", "path", "the tree has no %s yet; it has %d leaves", t.Path(), a.proofs.Size())
 	}
-	return raw, t.Width == 256, err
+	return raw, t.Width == 256 && !t.Entries, err
 }
 
 // bundle creates an entry bundle from the stream, because stored bundles would be a second
