@@ -94,7 +94,7 @@ type contextPatch struct{}
 
 // Schema returns the schema of the patch.
 func (contextPatch) Schema(huma.Registry) *huma.Schema {
-	return &huma.Schema{Type: huma.TypeObject, Properties: map[string]*huma.Schema{
+	return &huma.Schema{Type: huma.TypeObject, AdditionalProperties: false, Properties: map[string]*huma.Schema{
 		"user_preferences": preferencesSchema(), "custom": {Type: huma.TypeObject, AdditionalProperties: true},
 	}}
 }

@@ -88,5 +88,5 @@
 //   - landing.go: decides which counts a visitor of the landing page sees
 //   - eventspage.go: decides which events a browser gets. internal/web/pages renders the pages
 //   - schemas.go: describes members of answers by name, and completes the schemas of the
-//     document
+//     document: closes those of bodies
 package httpapi

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -130,5 +131,57 @@ func TestOpenAPIIsComplete(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// Every operation with a JSON body refuses unknown members, and so does its schema.
+func TestBodiesAreStrict(t *testing.T) {
+	t.Parallel()
+	raw, err := httpapi.OpenAPI()
+	if err != nil {
+		t.Fatal(err)
+	}
+	type schema struct {
+		Ref  string `json:"$ref"`
+		More any    `json:"additionalProperties"`
+	}
+	var doc struct {
+		Paths map[string]map[string]struct {
+			RequestBody struct {
+				Content map[string]struct{ Schema schema }
+			}
+		}
+		Components struct{ Schemas map[string]schema }
+	}
+	if err := json.Unmarshal(raw, &doc); err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, func(o *httpapi.Options) {
+		o.Volumes, o.Collector, o.Webhooks, o.Contexts = &fakeVolumes{}, struct{ httpapi.Collector }{}, struct{ httpapi.Webhooks }{}, struct{ httpapi.Contexts }{}
+	})
+	bodies := 0
+	for path, ops := range doc.Paths {
+		for method, op := range ops {
+			of, ok := op.RequestBody.Content["application/json"]
+			if !ok {
+				continue
+			}
+			bodies++
+			closed := of.Schema
+			if name := strings.TrimPrefix(closed.Ref, "#/components/schemas/"); name != "" {
+				closed = doc.Components.Schemas[name]
+			}
+			if closed.More != false {
+				t.Errorf("%s %s: additionalProperties of the body is %v", method, path, closed.More)
+			}
+			target := regexp.MustCompile(`\{\w+\}`).ReplaceAllString(strings.Replace(path, "{volume}", "1", 1), strings.Repeat("0", 64))
+			a := s.do(strings.ToUpper(method), target, `{"no_such_member":1}`, "Content-Type", "application/json")
+			if a.StatusCode != http.StatusUnprocessableEntity || !strings.Contains(string(a.body), `unknown field`) {
+				t.Errorf("%s %s with an unknown member: %s %s", method, path, a.Status, a.body)
+			}
+		}
+	}
+	if bodies < 9 {
+		t.Errorf("only %d operations have a JSON body", bodies)
 	}
 }

@@ -155,15 +155,10 @@ func (r *router) document() *document {
 	delete(schemas, "ErrorModel")
 	delete(schemas, "ErrorDetail")
 	delete(schemas, "ExecBody") // its two forms are documented instead
-	refineSchemas(schemas)
-	for _, item := range doc.Paths {
-		for _, op := range []*huma.Operation{item.Get, item.Post, item.Put, item.Patch, item.Delete} {
-			if op == nil {
-				continue
-			}
-			for _, p := range op.Parameters {
-				p.Schema.Nullable = false // a parameter can be absent but not null
-			}
+	refineSchemas(schemas, requestSchemas(doc))
+	for _, op := range operationsOf(doc) {
+		for _, p := range op.Parameters {
+			p.Schema.Nullable = false // a parameter can be absent but not null
 		}
 	}
 	d := &document{api: doc}

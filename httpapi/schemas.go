@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"path"
 	"slices"
 	"strings"
 
@@ -9,10 +10,34 @@ import (
 	"daybook/events"
 )
 
-// requestSchemas has the names of the schemas of request bodies that the document closes:
+// requestSchemas returns the names of the schemas of request bodies. The document closes them:
 // unknown fields are refused. All other schemas are open, because fields may be added to
 // responses.
-var requestSchemas = map[string]bool{"Submission": true, "TagsBody": true, "WebhookBody": true, "RetryBody": true}
+func requestSchemas(doc *huma.OpenAPI) map[string]bool {
+	names := map[string]bool{}
+	for _, op := range operationsOf(doc) {
+		if op.RequestBody == nil {
+			continue
+		}
+		for _, media := range op.RequestBody.Content {
+			names[path.Base(media.Schema.Ref)] = true
+		}
+	}
+	return names
+}
+
+// operationsOf returns the operations of a document.
+func operationsOf(doc *huma.OpenAPI) []*huma.Operation {
+	var list []*huma.Operation
+	for _, item := range doc.Paths {
+		for _, op := range []*huma.Operation{item.Get, item.Post, item.Put, item.Patch, item.Delete} {
+			if op != nil {
+				list = append(list, op)
+			}
+		}
+	}
+	return list
+}
 
 // fieldDescriptions describes the response fields that other packages define, by name. A name
 // has the same meaning in all responses.
@@ -78,10 +103,11 @@ var fieldDescriptions = map[string]string{
 	"warnings":               "Differences from the request.",
 }
 
-// refineSchemas completes the schemas that huma derives from Go types.
-func refineSchemas(schemas map[string]*huma.Schema) {
+// refineSchemas completes the schemas that huma derives from Go types. closed has the names of
+// those without other members than the described ones.
+func refineSchemas(schemas map[string]*huma.Schema, closed map[string]bool) {
 	for name, s := range schemas {
-		if !requestSchemas[name] {
+		if !closed[name] {
 			s.AdditionalProperties = nil
 		}
 		for field, p := range s.Properties {

@@ -56,13 +56,16 @@ func (a *api) volumeRoutes(r *router) {
 		Description: "Signs a closing checkpoint, seals the volume permanently and opens the next one. Concurrent writes wait for a short time. The response is the sealed volume. Requires a token of the tenant default with the scope admin.",
 		Metadata:    map[string]any{scopeKey: access.Admin},
 	}, []int{http.StatusConflict}, a.sealVolume)
-	register(r, huma.Operation{
+	remove := huma.Operation{
 		OperationID: "remove-volume", Method: http.MethodPost, Path: volumesPath + "/{volume}/remove", Tags: []string{tagLedger},
 		Summary: "Remove the oldest volume",
 		Description: "Removes a sealed volume that the caller has exported. The SHA-256 of the file events.ndjson of the export is computed again and compared. Events that later state depends on are kept. " +
 			"A response with 409 lists all reasons against the removal. The removal cannot be undone; the response names the event that records it. Requires a token of the tenant default with the scope admin.",
-		Metadata: map[string]any{scopeKey: access.Admin},
-	}, []int{http.StatusBadRequest, http.StatusConflict}, a.removeVolume)
+		Metadata:    map[string]any{scopeKey: access.Admin},
+		RequestBody: &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{"application/json": mediaOf[removeInputBody](r)}},
+	}
+	register(r, remove, []int{http.StatusBadRequest, http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType}, a.removeVolume)
+	delete(remove.RequestBody.Content, "application/octet-stream")
 }
 
 type volumesAnswer struct {
@@ -152,11 +155,14 @@ func showRemoval(r events.Removal) RemovedVolume {
 	}
 }
 
+// removeInputBody documents the request body; removeVolume decodes it.
+type removeInputBody struct {
+	ExportSHA256 string `json:"export_sha256" doc:"SHA-256 of the file events.ndjson of an export of the volume, 64 lowercase hex characters."`
+}
+
 type removeInput struct {
-	Volume int `path:"volume" doc:"Number of the volume."`
-	Body   struct {
-		ExportSHA256 string `json:"export_sha256" doc:"SHA-256 of the file events.ndjson of an export of the volume, 64 lowercase hex characters."`
-	}
+	Volume  int `path:"volume" doc:"Number of the volume."`
+	RawBody []byte
 }
 
 type removeAnswer struct {
@@ -171,10 +177,17 @@ func (a *api) removeVolume(ctx context.Context, in *removeInput) (*removeAnswer,
 	if a.volumes == nil {
 		return nil, unavailable("this server does not keep the ledger")
 	}
-	if !events.ValidHash(in.Body.ExportSHA256) {
+	if asJSON, f := bodyForm(requestOf(ctx), in.RawBody); f != nil || !asJSON {
+		return nil, unsupported("Content-Type", "the body must be JSON: curl -H 'Content-Type: application/json' --data '{\"export_sha256\":\"...\"}' ...")
+	}
+	var export string
+	if f := decodeObject(in.RawBody, map[string]member{"export_sha256": text(&export, nil)}); f != nil {
+		return nil, f
+	}
+	if !events.ValidHash(export) {
 		return nil, invalid("export_sha256", "export_sha256 must be a SHA-256 in 64 lowercase hex characters, that of the file events.ndjson of an export")
 	}
-	r, err := a.volumes.RemoveVolume(ctx, events.Volume(in.Volume), in.Body.ExportSHA256, requestOf(ctx).actor)
+	r, err := a.volumes.RemoveVolume(ctx, events.Volume(in.Volume), export, requestOf(ctx).actor)
 	if why, ok := errors.AsType[*events.NotRemovableError](err); ok {
 		return nil, fail(http.StatusConflict, string(ledger.CodeConflict), "", "%s", why)
 	}
