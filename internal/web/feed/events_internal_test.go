@@ -161,6 +161,29 @@ func TestSharedPages(t *testing.T) {
 	}
 }
 
+// If a load panics, the callers that wait for the page load it themselves.
+func TestLoadPanics(t *testing.T) {
+	t.Parallel()
+	var pages sharedPages[int, string]
+	loading, ended := make(chan struct{}), make(chan any)
+	go func() {
+		defer func() { ended <- recover() }()
+		_, _ = pages.get(t.Context(), 1, func() (string, error) {
+			close(loading)
+			panic("a broken page")
+		})
+	}()
+	<-loading
+	ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+	defer stop()
+	if page, err := pages.get(ctx, 1, func() (string, error) { return "page", nil }); page != "page" || err != nil {
+		t.Errorf("got %q, %v", page, err)
+	}
+	if v := <-ended; v != "a broken page" {
+		t.Errorf("the panic is %v", v)
+	}
+}
+
 // Events are removed once followers have had time to read them. A follower that is
 // behind reads stored events, and one at the end gets new ones.
 func TestLiveFeedExpires(t *testing.T) {

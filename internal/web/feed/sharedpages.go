@@ -19,6 +19,9 @@ const (
 // a page is not shared, because it may not be empty at the next call.
 var ErrNothingStored = errors.New("no events or lines are stored there")
 
+// errNotLoaded is the error of a page until it is loaded.
+var errNotLoaded = errors.New("the page is not loaded")
+
 // sharedPages loads each page once for the clients that ask for it at about the same
 // time. It is safe for concurrent use.
 type sharedPages[K comparable, P any] struct {
@@ -39,15 +42,13 @@ func (s *sharedPages[K, P]) get(ctx context.Context, key K, load func() (P, erro
 		s.mu.Lock()
 		p := s.pages[key]
 		if p == nil {
-			p = &sharedPage[P]{loaded: make(chan struct{})}
+			p = &sharedPage[P]{loaded: make(chan struct{}), err: errNotLoaded}
 			if s.pages == nil {
 				s.pages = map[K]*sharedPage[P]{}
 			}
 			s.pages[key] = p
 			s.mu.Unlock()
-			p.page, p.err = load()
-			s.keep(key, p)
-			close(p.loaded)
+			s.load(key, p, load)
 			return p.page, p.err
 		}
 		s.mu.Unlock()
@@ -61,6 +62,14 @@ func (s *sharedPages[K, P]) get(ctx context.Context, key K, load func() (P, erro
 			return p.page, nil
 		}
 	}
+}
+
+// load sets a page, or its error. If load panics, the page keeps the error errNotLoaded, with
+// which the callers that wait for it load it themselves.
+func (s *sharedPages[K, P]) load(key K, p *sharedPage[P], load func() (P, error)) {
+	defer close(p.loaded)
+	defer s.keep(key, p)
+	p.page, p.err = load()
 }
 
 // keep removes a loaded page after pageShareTime, or at once if it must not be shared.
