@@ -53,7 +53,7 @@ type collectAnswer struct {
 func (a *api) collectHeaps(ctx context.Context, in *collectInput) (*collectAnswer, error) {
 	r := requestOf(ctx)
 	if a.collector == nil {
-		return nil, unavailable("this server does not delete heaps")
+		return nil, absent("this server does not delete heaps")
 	}
 	var older, keep *int
 	var dry bool

@@ -110,7 +110,7 @@ func (a *api) contextKey(ctx context.Context, c OneContext) (contextstore.Key, e
 	tenant := requestOf(ctx).tenant
 	switch {
 	case a.contexts == nil:
-		return contextstore.Key{}, unavailable("this server keeps no conversation contexts")
+		return contextstore.Key{}, absent("this server keeps no conversation contexts")
 	case c.Session != "" && c.LogicalSession != "":
 		return contextstore.Key{}, invalid("session", "session and logical_session name two contexts; give one of them")
 	case c.LogicalSession != "":

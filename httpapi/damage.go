@@ -83,7 +83,7 @@ type scrubAnswer struct{ Body ScrubReport }
 
 func (a *api) getScrub(context.Context, *struct{}) (*scrubAnswer, error) {
 	if a.scrub == nil {
-		return nil, unavailable("this server does not scrub its ledger")
+		return nil, absent("this server does not scrub its ledger")
 	}
 	p := a.scrub()
 	report := ScrubReport{

@@ -114,6 +114,12 @@ func unavailable(format string, args ...any) *failure {
 	return f
 }
 
+// absent returns the failure for a request for a part that this server does not have. It asks
+// for no retry, because the same request never succeeds.
+func absent(text string) *failure {
+	return fail(http.StatusServiceUnavailable, string(ledger.CodeUnavailable), "", "%s", text)
+}
+
 // budgetFailure returns the failure for exhausted memory: 503, or 413 if the same request
 // can never succeed.
 func budgetFailure(err error) *failure {

@@ -112,7 +112,7 @@ type checkpoint struct {
 // checkProofs returns an error if the server has no proofs of its ledger.
 func (a *api) checkProofs() error {
 	if a.audit == nil {
-		return unavailable("this server keeps no proofs of its ledger")
+		return absent("this server keeps no proofs of its ledger")
 	}
 	return nil
 }

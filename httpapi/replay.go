@@ -78,7 +78,7 @@ func (a *api) replaySession(ctx context.Context, in *ReplayInput) (*streamed, er
 
 func (a *api) republishSession(ctx context.Context, in *republishInput) (*streamed, error) {
 	if a.replay == nil {
-		return nil, unavailable("this server does not publish replays")
+		return nil, absent("this server does not publish replays")
 	}
 	tenant := requestOf(ctx).tenant
 	if f := checkReplaySubject(tenant, in.Subject); f != nil {

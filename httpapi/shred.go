@@ -42,7 +42,7 @@ type shredAnswer struct {
 
 func (a *api) shred(ctx context.Context, in *shredInput) (*shredAnswer, error) {
 	if a.shredder == nil {
-		return nil, unavailable("this server does not shred content")
+		return nil, absent("this server does not shred content")
 	}
 	r := requestOf(ctx)
 	done, err := a.shredder.Shred(ctx, r.tenant, in.Name, in.Force, r.actor)

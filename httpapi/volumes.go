@@ -77,7 +77,7 @@ type volumesAnswer struct {
 
 func (a *api) listVolumes(ctx context.Context, _ *struct{}) (*volumesAnswer, error) {
 	if a.volumes == nil {
-		return nil, unavailable("this server does not keep the ledger")
+		return nil, absent("this server does not keep the ledger")
 	}
 	list, err := a.volumes.Volumes(ctx)
 	if err != nil {
@@ -115,7 +115,7 @@ func (a *api) sealVolume(ctx context.Context, _ *struct{}) (*sealAnswer, error) 
 		return nil, err
 	}
 	if a.volumes == nil {
-		return nil, unavailable("this server does not keep the ledger")
+		return nil, absent("this server does not keep the ledger")
 	}
 	v, err := a.volumes.SealVolume(ctx, requestOf(ctx).actor)
 	switch {
@@ -175,7 +175,7 @@ func (a *api) removeVolume(ctx context.Context, in *removeInput) (*removeAnswer,
 		return nil, err
 	}
 	if a.volumes == nil {
-		return nil, unavailable("this server does not keep the ledger")
+		return nil, absent("this server does not keep the ledger")
 	}
 	if asJSON, f := bodyForm(requestOf(ctx), in.RawBody); f != nil || !asJSON {
 		return nil, unsupported("Content-Type", "the body must be JSON: curl -H 'Content-Type: application/json' --data '{\"export_sha256\":\"...\"}' ...")

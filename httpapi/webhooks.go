@@ -63,7 +63,7 @@ func (a *api) webhookRoutes(r *router) {
 // webhooks returns the service, or a failure if the server has none.
 func (a *api) webhooks() (Webhooks, *failure) {
 	if a.hooks == nil {
-		return nil, unavailable("this server delivers no webhooks")
+		return nil, absent("this server delivers no webhooks")
 	}
 	return a.hooks, nil
 }
