@@ -7,7 +7,7 @@ import (
 )
 
 // A request for a part that the server does not have is answered without Retry-After: the same
-// request never succeeds.
+// request never succeeds. Its message is about that part.
 func TestAbsentParts(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -19,7 +19,7 @@ func TestAbsentParts(t *testing.T) {
 		"POST /api/ledger/volumes/1/remove":                "ledger",
 		"GET /api/ledger/checkpoint":                       "proofs",
 		"GET /api/ledger/tile/0/000":                       "proofs",
-		"GET /api/ledger/blobs/heaps/" + none:              "ledger",
+		"GET /api/ledger/blobs/heaps/" + none:              "serve blobs",
 		"GET /api/webhooks":                                "webhooks",
 		"GET /api/context?session=s":                       "contexts",
 		"POST /api/heaps/collect":                          "delete heaps",
