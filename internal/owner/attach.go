@@ -63,8 +63,8 @@ const (
 	ownerWait = 30 * time.Second
 	// ownerPoll is the interval between two attempts to reach or replace an owner.
 	ownerPoll = 50 * time.Millisecond
-	// maxStarts is the number of owners in a row that may end before a client has
-	// attached.
+	// maxStarts is the number of owners in a row that a client starts. If all of them end
+	// before the client has attached, it gives up.
 	maxStarts = 5
 	// startingWait is the time that a command waits for an owner that is starting.
 	startingWait = 5 * time.Second
@@ -105,6 +105,7 @@ func (c Client) Attach(ctx context.Context, in io.Reader, out io.Writer) error {
 // that is starting or ending.
 func (c Client) dial(ctx context.Context, h Hello) (net.Conn, error) {
 	noticed, starts := false, 0
+	var failure error // of the last start; nil if that owner served
 	for deadline := time.Now().Add(ownerWait); ; {
 		conn, err := c.tryDial(ctx, h)
 		if err == nil || ctx.Err() != nil || !errors.Is(err, ErrNotServing) {
@@ -116,12 +117,13 @@ func (c Client) dial(ctx context.Context, h Hello) (net.Conn, error) {
 			}
 			return nil, err
 		}
-		starting, err := c.start(ctx)
+		starting, err := c.start(ctx, starts < maxStarts)
+		if errors.Is(err, errNoMoreStarts) {
+			return nil, cmp.Or(failure, fmt.Errorf("the process that owns %s ended right after its start, %d times in a row; its log is in that directory", c.DataDir, maxStarts))
+		}
 		ended := errors.Is(err, ErrNotServing)
 		if starting || ended {
-			if starts++; starts > maxStarts {
-				return nil, cmp.Or(err, fmt.Errorf("the process that owns %s ended right after its start, %d times in a row; its log is in that directory", c.DataDir, maxStarts))
-			}
+			starts, failure = starts+1, err
 		}
 		switch {
 		case err == nil && starting, ended:
@@ -146,10 +148,13 @@ func (c Client) dial(ctx context.Context, h Hello) (net.Conn, error) {
 	}
 }
 
+// errNoMoreStarts is returned by start if the client has started enough owners.
+var errNoMoreStarts = errors.New("the client starts no further owner")
+
 // start starts an owner unless another process is about to start one, which is not an
-// error. It returns datadir.ErrLocked if a
-// process holds the directory without serving it.
-func (c Client) start(ctx context.Context) (started bool, err error) {
+// error. It returns datadir.ErrLocked if a process holds the directory without serving
+// it, and errNoMoreStarts instead of a start if mayStart is false.
+func (c Client) start(ctx context.Context, mayStart bool) (started bool, err error) {
 	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
 		return false, fmt.Errorf("create the data directory: %w", err)
 	}
@@ -160,6 +165,9 @@ func (c Client) start(ctx context.Context) (started bool, err error) {
 	defer startLock.Release() //nolint:errcheck // closing the file releases the lock
 	if err := datadir.Probe(c.DataDir); err != nil {
 		return false, err
+	}
+	if !mayStart {
+		return false, errNoMoreStarts
 	}
 	if err := c.StartOwner(ctx); err != nil {
 		return false, err
