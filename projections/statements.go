@@ -19,7 +19,6 @@ type statements struct {
 	tag, untag, heapKnown, isTagged                 *sql.Stmt
 	entry, lastEntry, session                       *sql.Stmt
 	seal, sealed, shred, blank, blankOutput         *sql.Stmt
-	blankCalls                                      *sql.Stmt
 	sealedEdits, blankEdit                          *sql.Stmt
 	use                                             *sql.Stmt
 	logicalOpen, logicalUse, logicalTurn            *sql.Stmt
@@ -109,7 +108,6 @@ func prepare(ctx context.Context, db *sql.DB) (*statements, error) {
 		{&s.shred, `INSERT OR IGNORE INTO shreds VALUES (?, ?, ?, ?, ?)`},
 		{&s.blank, `UPDATE executions SET source = ?3, tags = NULL, result = NULL, result_truncated = 0, error = NULL WHERE id IN (SELECT execution FROM sealed_runs WHERE tenant = ?1 AND key_id = ?2)`},
 		{&s.blankOutput, `DELETE FROM output WHERE execution IN (SELECT execution FROM sealed_runs WHERE tenant = ?1 AND key_id = ?2)`},
-		{&s.blankCalls, `UPDATE calls SET arguments = NULL, result = NULL WHERE execution IN (SELECT execution FROM sealed_runs WHERE tenant = ?1 AND key_id = ?2)`},
 		{&s.sealedEdits, `SELECT t.heap, t.seq, t.effective FROM executions x JOIN sealed_runs r ON r.execution = x.id JOIN tag_edits t ON t.tenant = r.tenant AND t.heap = x.output_heap AND t.execution_id = x.execution_id
 			WHERE r.tenant = ? AND r.key_id = ?`},
 		{&s.blankEdit, `UPDATE tag_edits SET tags = '{}' WHERE tenant = ? AND heap = ? AND seq = ?`},
