@@ -16,8 +16,9 @@ import (
 // MaxAttempts is the maximum number of attempts of a run.
 const MaxAttempts = 3
 
-// ReasonAttemptsExhausted is the reason of a run that failed because its runners died in
-// MaxAttempts attempts.
+// ReasonAttemptsExhausted is the reason of a run that failed because MaxAttempts attempts
+// ended without a result: the runner died, its worker died before it accepted the run, or
+// the runner could not record the attempt.
 const ReasonAttemptsExhausted = "attempts_exhausted"
 
 // Plan decides how a runner proceeds with a request that it received.
@@ -25,7 +26,7 @@ const ReasonAttemptsExhausted = "attempts_exhausted"
 // A request that is delivered for the first time gets a plan without any read; Start
 // detects if this plan is wrong. For a redelivered request, Plan reads the history of
 // the execution. It ends the execution if a cancel was requested, if MaxAttempts attempts
-// have died, or if the run must not be started again after an interruption. Otherwise it
+// ended without a result, or if the run must not be started again after an interruption. Otherwise it
 // plans another attempt, with the seed and the start time of the first. If Plan.Ended is
 // set, the runner finalizes the execution and acknowledges the request.
 //
@@ -183,7 +184,7 @@ func (l *Ledger) endExhausted(ctx context.Context, r Request) (events.Event, err
 			ExecutionID: r.ExecutionID,
 			Attempt:     h.attempt(),
 			Reason:      ReasonAttemptsExhausted,
-			Content:     errorContent(fmt.Sprintf("The runner died %d times while running this script; it was given up.", MaxAttempts)),
+			Content:     errorContent(fmt.Sprintf("Daybook made %d attempts to run this script. Each ended without a result, because the runner or its worker process failed. There is no further attempt.", MaxAttempts)),
 		})
 	})
 }

@@ -55,7 +55,7 @@ func TestPlanRepeatsTheFirstAttempt(t *testing.T) {
 	}
 	end := events.EndingOf(p.Ended.Data)
 	if p.Ended.Type != events.TypeExecutionFailed || end.Reason != "attempts_exhausted" || end.Attempt != 3 || end.Output != nil || end.Runner != "" ||
-		end.Content.Value().Error.Text != "The runner died 3 times while running this script; it was given up." {
+		end.Content.Value().Error.Text != "Daybook made 3 attempts to run this script. Each ended without a result, because the runner or its worker process failed. There is no further attempt." {
 		t.Errorf("ended %+v", end)
 	}
 	if again, err := b.Plan(t.Context(), req, true); err != nil || again.Ended == nil || again.Ended.Seq != p.Ended.Seq {

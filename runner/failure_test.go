@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -110,7 +111,7 @@ func TestWorkerErrors(t *testing.T) {
 			b.startRunner(opts)
 			id := b.submit()
 			status, end := b.waitForEnd(id)
-			if status != test.status || end.Attempt != test.attempts || end.Reason != test.reason {
+			if status != test.status || end.Attempt != test.attempts || end.Reason != test.reason || strings.Contains(errorText(end), "runner died") {
 				t.Errorf("the run is %s: %+v", status, end)
 			}
 			receive(t, "the acknowledgement", acked)
