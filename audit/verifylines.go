@@ -146,9 +146,6 @@ func (l *lineVerifier) finishLines() {
 	// The proofs of the lines lead to one checkpoint. Its signature is that of the whole export.
 	l.report.Complete = l.s.IsUnfiltered()
 	l.compare(l.c, l.c.Root, 0)
-	if l.report.Signed == 0 && l.report.Foreign > 0 {
-		l.report.addFinding(0, "the checkpoint is not signed with the keys given")
-	}
 }
 
 // batches collects pairs to divide the work into large pieces.
