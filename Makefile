@@ -17,7 +17,7 @@ nightly: ## run the packages whose tests do more in the nightly tier, in full
 	DAYBOOK_TEST_TIER=nightly go test -timeout 30m $$($(NIGHTLY))
 
 race: ## run the tests of the concurrent packages under the race detector
-	go test -short -race ./acp ./audit ./internal/contextstore ./internal/lifecycle/damage ./events ./ledger ./projections ./proof ./internal/translog ./internal/lifecycle/retention ./runner ./internal/tools/toolserver ./internal/webhook ./httpapi ./mcp ./internal/store/...
+	go test -short -race ./acp ./audit ./internal/contextstore ./internal/lifecycle/damage ./events ./ledger ./projections ./proof ./internal/translog ./internal/lifecycle/retention ./runner ./internal/tools/toolserver ./internal/webhook ./internal/link ./httpapi ./mcp ./internal/store/... ./internal/resources/... ./internal/web/...
 
 vet: ## run go vet, also on the program that only a nightly test builds
 	go vet ./... ./internal/exec/worker/testdata/foreign
