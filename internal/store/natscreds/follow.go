@@ -13,17 +13,17 @@ const (
 	// recheckInterval is the interval at which Follow reads the list. A change takes
 	// effect within this time.
 	recheckInterval = 500 * time.Millisecond
-	// staleAfter is how long credentials stay active after the list became unreadable:
-	// the change may have revoked one.
+	// staleAfter is how long credentials stay active after the list could first not be
+	// read: the change may have revoked one.
 	staleAfter = time.Minute
 )
 
 // Follow calls use with the active credentials, and again whenever they change, until
-// ctx is done. If the list cannot be read for a minute, Follow calls use with none. If
-// use fails, Follow calls it again.
+// ctx is done. If the list cannot be read or is invalid for a minute, Follow calls use with
+// no credentials. If use fails, Follow calls it again.
 func Follow(ctx context.Context, dir string, log *slog.Logger, use func([]Credential) error) {
 	var current []Credential
-	var unreadable time.Time  // when the list became unreadable
+	var unreadable time.Time  // when the list could first not be read
 	var reason, unused string // the last logged errors of the list and of use
 	failed := true            // use has not accepted current yet
 	try := func(list []Credential) {
@@ -52,7 +52,7 @@ func Follow(ctx context.Context, dir string, log *slog.Logger, use func([]Creden
 		default:
 			if reason != err.Error() {
 				reason = err.Error()
-				log.Error("cannot read the list of NATS credentials; the previous ones stay active for 1 minute", "err", err)
+				log.Error("cannot read the list of NATS credentials; the credentials read before are active until the given time", "err", err, "until", unreadable.Add(staleAfter).UTC())
 			}
 			if time.Since(unreadable) > staleAfter && (failed || len(current) > 0) {
 				try(nil)

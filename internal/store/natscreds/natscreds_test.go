@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -185,6 +186,53 @@ func TestFollow(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(0)
+}
+
+// The log has the time until which the credentials read before are active. Another reason why
+// the list cannot be read does not move it.
+func TestFollowLogsTheEnd(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	ends := make(chan time.Time, 10)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	path := filepath.Join(dir, "credentials.jsonl")
+	spoil := func(content string) {
+		t.Helper()
+		if err := os.WriteFile(path+".new", []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(path+".new", path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	spoil("{")
+	go func() {
+		defer close(ended)
+		log := slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == "until" {
+				ends <- a.Value.Time()
+			}
+			return a
+		}}))
+		natscreds.Follow(ctx, dir, log, func([]natscreds.Credential) error { return nil })
+	}()
+	defer func() { stop(); <-ended }()
+	next := func() time.Time {
+		t.Helper()
+		select {
+		case end := <-ends:
+			return end
+		case <-time.After(20 * time.Second):
+			t.Fatal("no time was logged")
+			panic("unreachable")
+		}
+	}
+	first := next()
+	spoil(`{"id":1}`)
+	if second := next(); !second.Equal(first) {
+		t.Errorf("the end is %s, and later %s", first, second)
+	}
 }
 
 // A change that could not be applied is tried again.
