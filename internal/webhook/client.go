@@ -72,7 +72,7 @@ func (d dialRule) check(_ context.Context, _, address string, _ syscall.RawConn)
 	return nil
 }
 
-// addrOf returns the IP address of an interface address.
+// addrOf returns the IP address of an interface address, and false if it has none.
 func addrOf(a net.Addr) (netip.Addr, bool) {
 	var ip net.IP
 	switch a := a.(type) {

@@ -171,7 +171,7 @@ func TestSecretIsOnlyInItsFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.start()
-	if v, err := h.service.Get(events.DefaultTenant, reg.Hook.ID); err != nil || v.State != webhook.StateElsewhere || !strings.Contains(h.log.String(), "is readable by other users") {
+	if v, err := h.service.Get(events.DefaultTenant, reg.Hook.ID); err != nil || v.State != webhook.StateElsewhere || !strings.Contains(h.log.String(), "is accessible to other users") {
 		t.Errorf("%+v, %v; log %s", v, err, h.log.String())
 	}
 }

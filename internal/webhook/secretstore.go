@@ -40,7 +40,7 @@ func (k secretStore) storeSecret(id string, s Secret) error {
 }
 
 // secret returns the secret of a webhook. The error is os.ErrNotExist if the webhook was
-// registered at another server or its secret was lost. A file that other users can read
+// registered at another server or its secret was lost. A file that other users can access
 // is refused, because they may know the secret.
 func (k secretStore) secret(id string) (Secret, error) {
 	path := k.path(id, secretSuffix)
@@ -49,7 +49,7 @@ func (k secretStore) secret(id string) (Secret, error) {
 		return Secret{}, err
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return Secret{}, fmt.Errorf("%s is readable by other users; delete webhook %s and add it again, or, if the secret was not read, chmod 600 the file and restart", path, id)
+		return Secret{}, fmt.Errorf("%s is accessible to other users; delete webhook %s and add it again, or, if the secret was not read, chmod 600 the file and restart", path, id)
 	}
 	raw, err := os.ReadFile(path)
 	if err != nil {
