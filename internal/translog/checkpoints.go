@@ -131,7 +131,8 @@ func splitNotes(raw []byte) [][]byte {
 	return notes
 }
 
-// NewestCheckpoint returns the newest checkpoint in an audit directory that one of its keys signed.
+// NewestCheckpoint returns the newest checkpoint in an audit directory that a key of the directory
+// signed. It reports false if there is none, or if the files cannot be read.
 func NewestCheckpoint(dir string) (proof.Checkpoint, bool) {
 	keys, err := readVKeys(dir)
 	if err != nil {

@@ -105,7 +105,7 @@ func readKey(path string) (string, error) {
 		return "", err
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return "", fmt.Errorf("the signing key %s is readable by other users (mode %o); chmod 600 it, and replace it if another user may have read it", path, info.Mode().Perm())
+		return "", fmt.Errorf("the signing key %s is accessible to other users (mode %o); chmod 600 it, and replace it if another user may have read it", path, info.Mode().Perm())
 	}
 	raw, err := os.ReadFile(path)
 	return strings.TrimSpace(string(raw)), err

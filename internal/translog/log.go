@@ -92,7 +92,7 @@ type Log struct {
 	urgentSize                         uint64 // the server waits for a checkpoint of at least this size
 	clientSize                         uint64 // a client waits for a checkpoint of at least this size
 	started                            bool
-	final                              bool              // FinalCheckpoint waits: retry failures at once
+	final                              bool              // FinalCheckpoint waits: retry after finalPause
 	failing                            error             // why the last checkpoint could not be recorded
 	unstored                           *proof.Checkpoint // recorded, not written to its file yet
 	damage                             error

@@ -74,7 +74,8 @@ func (k *ProvenLeaves) Leaf(position uint64) (proof.Hash, bool) {
 	return k.leaves[i], true
 }
 
-// tileHash returns the hash over a full tile of leaves, by the position of its first leaf.
+// tileHash returns the hash over a full tile of leaves, by the position of its first leaf. It
+// reports false if the hash is not known.
 func (k *ProvenLeaves) tileHash(first uint64) (proof.Hash, bool) {
 	if first+proof.TileWidth-1 > k.size {
 		return proof.Hash{}, false

@@ -18,15 +18,15 @@ const longestPause = time.Minute
 const finalPause = 100 * time.Millisecond
 
 // unwritablePause is the time between two attempts while the ledger rejects writes and will accept
-// them again without a restart. An attempt is cheap: the ledger rejects it at once.
+// them again without a restart. An attempt is cheap: the ledger rejects it immediately.
 const unwritablePause = 200 * time.Millisecond
 
 // onDemandEvery is the minimum time between two checkpoints that clients request.
 const onDemandEvery = 250 * time.Millisecond
 
 // sign creates checkpoints until ctx is done. While there are new events, it creates one checkpoint
-// per Options.Every. It creates one at once if the server waits for it, and one per onDemandEvery
-// for clients. An idle ledger gets none.
+// per Options.Every. It creates one immediately if the server waits for it, and one per
+// onDemandEvery for clients. An idle ledger gets none.
 func (l *Log) sign(ctx context.Context, ledger Ledger) {
 	var last time.Time
 	pause := l.opts.Every
@@ -212,8 +212,8 @@ func (e *UnsignedError) Unwrap() error { return e.err }
 
 // CheckpointThrough returns a checkpoint that covers every event up to a position, except for
 // checkpoints at the end of that range. If there is none, it requests one and waits for it. A
-// repeated call requests nothing. CheckpointThrough fails at once if checkpoints cannot be recorded
-// now.
+// repeated call requests nothing. CheckpointThrough fails immediately if checkpoints cannot be
+// recorded now.
 func (l *Log) CheckpointThrough(ctx context.Context, last uint64) (proof.Checkpoint, error) {
 	return l.through(ctx, last, 0, &l.urgentSize, false)
 }

@@ -17,7 +17,7 @@ import (
 
 const (
 	// witnessTries is the maximum number of attempts to send a checkpoint. A newer checkpoint
-	// replaces it at once and gets as many attempts.
+	// replaces it immediately and gets as many attempts.
 	witnessTries = 3
 	// witnessWait is the maximum time of one attempt.
 	witnessWait = 10 * time.Second
