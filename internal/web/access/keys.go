@@ -140,7 +140,7 @@ func (k *keys) find(ctx context.Context, id string) ([]jose.JSONWebKey, error) {
 		case asking == nil && usable:
 			return nil, nil // the issuer was asked recently and has no such key
 		case asking == nil, crowded, waited:
-			return nil, &UnavailableError{Reason: "tokens cannot be checked now: the issuer does not answer; try again in some seconds", Err: err}
+			return nil, &UnavailableError{Reason: "tokens cannot be checked now: the server has no usable key of the issuer; try again in some seconds", Err: err}
 		}
 		if err := k.wait(ctx, asking); err != nil {
 			return nil, err
@@ -200,7 +200,7 @@ func (k *keys) renew(ctx context.Context, asking chan struct{}) {
 	k.lastFetchAt = k.now()
 	if err != nil {
 		if k.err == nil {
-			k.log.WarnContext(ctx, "cannot fetch the keys of the token issuer; known keys stay in use for up to an hour", "issuer", k.issuer, "err", err)
+			k.log.WarnContext(ctx, "cannot fetch the keys of the token issuer; known keys stay in use until they are one hour old", "issuer", k.issuer, "err", err)
 		}
 		k.err = err
 		return

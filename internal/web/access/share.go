@@ -195,8 +195,8 @@ func (s *share) counts() (held, refused uint64) {
 	return s.held, s.refused
 }
 
-// register starts a change of a tenant. If the change may be made at once, register adds
-// its cost and returns nil. Otherwise the caller must call leave.
+// register starts a change of a tenant. If the change need not wait, register adds its cost
+// and returns nil. Otherwise the caller must call leave.
 func (s *share) register(tenant string, cost time.Duration, now time.Time) *debt {
 	s.mu.Lock()
 	defer s.mu.Unlock()
