@@ -115,14 +115,14 @@ func (s *Shredder) Shred(ctx context.Context, tenant, session string, force bool
 		return ShredResult{}, fmt.Errorf("shred session: %w", err)
 	}
 	switch {
+	case len(f.encrypted) == 0 && f.unreadable > 0:
+		return ShredResult{}, &RefusedError{fmt.Sprintf("the content keys of %d runs of session %q are missing, and no event records that they were destroyed: restore the keys, so that they can be destroyed", f.unreadable, session)}
 	case len(f.encrypted) == 0 && len(f.shredded) > 0 && f.kept > 0:
 		return ShredResult{}, &RefusedError{fmt.Sprintf("the content of session %q is already shredded, except that of %d runs, which were recorded without a key: their content cannot be shredded", session, f.kept)}
 	case len(f.encrypted) == 0 && len(f.shredded) > 0:
 		return ShredResult{}, &RefusedError{fmt.Sprintf("the content of session %q is already shredded", session)}
 	case len(f.encrypted) == 0 && f.kept > 0:
-		return ShredResult{}, &RefusedError{fmt.Sprintf("the %d runs of session %q were recorded without a key, before --erasable-sessions was set: their content cannot be shredded", f.kept, session)}
-	case len(f.encrypted) == 0 && f.unreadable > 0:
-		return ShredResult{}, &RefusedError{fmt.Sprintf("the content keys of %d runs of session %q are missing, and no event records that they were destroyed: restore the keys, so that they can be destroyed", f.unreadable, session)}
+		return ShredResult{}, &RefusedError{fmt.Sprintf("the %d runs of session %q were recorded without a content key, because --erasable-sessions was not set then: their content cannot be shredded", f.kept, session)}
 	case len(f.encrypted) == 0:
 		return ShredResult{}, fmt.Errorf("session %q: %w", session, events.ErrNotFound)
 	case len(f.open) > 0:
