@@ -41,7 +41,7 @@ func (a *accounts) withAccount(r *http.Request) (release func()) {
 
 // accountMemory accounts for the memory of answers in the account of the request, or in a
 // new one. A call waits for memory only where it uses budget.Retry, as some reads do;
-// elsewhere it fails at once.
+// elsewhere it fails immediately.
 func (s *Server) accountMemory(next sdk.MethodHandler) sdk.MethodHandler {
 	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
 		if s.opts.Budget == nil {

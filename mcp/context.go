@@ -122,7 +122,7 @@ func (s *Server) contextFor(ctx context.Context, c caller, a arguments) (context
 	case events.ValidHash(ref):
 		// A client that knows the id of a session may use the session. But the context also
 		// holds the calls of other clients, which this client must not read.
-		return contextstore.Key{}, ledger.Invalid("logical_session_ref", "logical_session_ref must be one that open_session gave this connection, such as s0, not the id of a session")
+		return contextstore.Key{}, ledger.Invalid("logical_session_ref", "logical_session_ref must be one that open_session gave this client, such as s0, not the id of a session")
 	}
 	logical, err := s.sessionOf(ctx, c, a)
 	if err != nil {

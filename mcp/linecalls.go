@@ -44,7 +44,7 @@ type lineCalls struct {
 	answered chan struct{}              // closed when an answer is written; nil if no goroutine waits
 	freed    chan struct{}              // closed when a call is removed; nil if no goroutine waits
 	// stuck is true from a refusal to the next answer; calls beyond the limit are then
-	// refused at once.
+	// refused immediately.
 	stuck bool
 }
 

@@ -63,7 +63,7 @@ func (c *lineConn) Connect(context.Context) (sdk.Connection, error) { return c, 
 // SessionID is empty: the streams carry one session.
 func (c *lineConn) SessionID() string { return "" }
 
-// end stops reading at once.
+// end stops reading immediately.
 func (c *lineConn) end() { c.once.Do(func() { close(c.ended) }) }
 
 // Close stops reading. It does not close the streams.
@@ -162,8 +162,8 @@ func (c *lineConn) accept(req *jsonrpc.Request, key string) *jsonrpc.Request {
 }
 
 // limit counts a message against the rate limit of its tenant. It answers a call over
-// the limit with an error. Other messages have no id to answer, so it waits until they
-// are within the limit.
+// the limit with an error and returns answered true. Other messages have no id to answer,
+// so it waits until they are within the limit.
 func (c *lineConn) limit(ctx context.Context, msg jsonrpc.Message) (answered bool, err error) {
 	if c.count == nil {
 		return false, nil

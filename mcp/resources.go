@@ -120,7 +120,8 @@ func (r resource) template() *sdk.ResourceTemplate {
 	}
 }
 
-// nameIn returns the id or name in an address of this resource.
+// nameIn returns the id or name in an address of this resource, and false for any other
+// address.
 func (r resource) nameIn(uri string) (string, bool) {
 	rest, ok := strings.CutPrefix(uri, r.scheme)
 	if !ok {

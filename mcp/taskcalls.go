@@ -57,7 +57,7 @@ func wantsTask(call *sdk.CallToolRequest, t tool) (bool, error) {
 			return false, nil
 		}
 		if t.name != "" && t.submit == nil {
-			return false, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: fmt.Sprintf("%s cannot be called as a task: it answers at once", t.name)}
+			return false, &jsonrpc.Error{Code: jsonrpc.CodeMethodNotFound, Message: fmt.Sprintf("%s cannot be called as a task, because it starts no run", t.name)}
 		}
 		return t.submit != nil, nil
 	case extensionTasks:
