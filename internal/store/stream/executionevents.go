@@ -43,7 +43,7 @@ func (s *Ledger) ExecutionEvents(ctx context.Context, tenant, execution string, 
 		case requested == nil && (last == nil || spans.Between(s.Lost(), 1, last.Seq) > 0):
 			return events.ErrNotFound // an execution whose request is lost is treated as unknown
 		case requested == nil:
-			err = s.missingError(now, "execution %s has events up to position %d but was never requested", execution, last.Seq)
+			err = s.missingError(now, "execution %s has events up to position %d, but its request cannot be found", execution, last.Seq)
 			if errors.Is(err, errRemovedMeanwhile) {
 				continue
 			}

@@ -51,7 +51,7 @@ func (s *Ledger) execution(ctx context.Context, now *volumes, tenant, execution 
 	case requested == nil && spans.Between(s.Lost(), 1, last.Seq) > 0:
 		return nil, nil // its request is lost: the execution is treated as unknown
 	case requested == nil:
-		return nil, s.missingError(now, "execution %s has events up to position %d but was never requested", execution, last.Seq)
+		return nil, s.missingError(now, "execution %s has events up to position %d, but its request cannot be found", execution, last.Seq)
 	}
 	e, err := s.Decode(*requested)
 	if err != nil {

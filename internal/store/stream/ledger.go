@@ -82,7 +82,8 @@ func New(client *jet.Client, kept Texts, opts Options) *Ledger {
 }
 
 // Open checks the volumes, creates the first one if there is none, and completes a
-// rotation or removal that was interrupted. It reports whether it created a stream.
+// rotation or removal that was interrupted. It reports whether it created a volume or
+// continued a rotation.
 func (s *Ledger) Open(ctx context.Context) (made bool, err error) { return s.openVolumes(ctx) }
 
 // damageErrorf returns an error that wraps events.ErrDamaged, and keeps the first one

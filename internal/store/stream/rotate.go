@@ -83,8 +83,8 @@ func (s *Ledger) recordSealing(ctx context.Context, v volume, last uint64, how R
 
 // finishSeal completes a rotation from any step: after the last event of a volume is
 // recorded, it seals its stream, creates the next one at the following position and
-// records the opening. Each step is skipped if it is done. The caller must hold
-// volumesMu.
+// records the opening. Each step is skipped if it is done. changed is true if it did any
+// step. The caller must hold volumesMu.
 func (s *Ledger) finishSeal(ctx context.Context, list []volume) (now []volume, changed bool, err error) {
 	list = append([]volume(nil), list...)
 	last := len(list) - 1
@@ -143,7 +143,8 @@ func (s *Ledger) lastOfVolume(ctx context.Context, v volume) (events.Event, erro
 	return s.Decode(m)
 }
 
-// recordOpening appends the first event of the newest volume, unless it has one.
+// recordOpening appends the first event of the newest volume. It returns false and does
+// nothing if that volume has events or is the only one.
 func (s *Ledger) recordOpening(ctx context.Context, list []volume) (bool, error) {
 	if len(list) < 2 {
 		return false, nil

@@ -113,7 +113,8 @@ func (s *Ledger) refreshLocked(ctx context.Context) error {
 }
 
 // openVolumes lists the volumes of the ledger, creates the first one if there is none,
-// and completes an interrupted rotation and removal.
+// and completes an interrupted rotation and removal. made is true if it created a volume or
+// continued a rotation.
 func (s *Ledger) openVolumes(ctx context.Context) (made bool, err error) {
 	s.volumesMu.Lock()
 	defer s.volumesMu.Unlock()
