@@ -10,8 +10,8 @@ import (
 )
 
 // executionState holds the fields of an execution that applying an event needs. It is
-// read once per batch. Changes of it are written to the row at once, except those of the
-// extent and of lastSeq by output, which are written at the end of the batch.
+// read once per batch. A change of it is written to the row immediately, except that output
+// changes extent and lastSeq, which are written at the end of the batch.
 type executionState struct {
 	id         int64
 	status     events.Status

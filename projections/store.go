@@ -262,7 +262,7 @@ func (s *Store) Close() error {
 	if s.needsScrub {
 		err := s.scrub(context.Background())
 		if isUnwritable(err) {
-			s.opts.Logger.Warn("the disk is full; the next start empties the log of the projections", "file", s.opts.Path, "err", err)
+			s.opts.Logger.Warn("cannot empty the log of the projections; the next start tries again", "file", s.opts.Path, "err", err)
 			s.needsScrub, err = false, nil
 		}
 		errs = append(errs, err)
