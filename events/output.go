@@ -10,8 +10,8 @@ const (
 // ExecutionOutput records a chunk of console output. A chunk carries many lines, so that
 // one disk sync covers all of them.
 //
-// Appended by the runner as the script writes: the first line at once, then every 25 ms,
-// 256 lines or 64 KiB.
+// Appended by the runner as the script writes: the first line immediately, then every
+// 25 ms, 256 lines or 64 KiB.
 type ExecutionOutput struct {
 	// ExecutionID is the id of the execution.
 	ExecutionID string `json:"execution_id"`
