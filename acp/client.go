@@ -43,7 +43,7 @@ const (
 
 // client is one connection. It passes messages between the streams and the SDK and
 // decides their order: requests that change sessions are handled one after another,
-// each session runs one prompt at a time, and cancellations take effect at once.
+// each session runs one prompt at a time, and cancellations take effect immediately.
 type client struct {
 	server *Server
 	rpc    *sdk.Connection
@@ -65,8 +65,8 @@ type client struct {
 	// link, which restores its connection, and not of the client.
 	restoring atomic.Bool
 
-	// afterAnswer is called once the current request is answered. Only requests that
-	// isSequential names set it, and those are handled one after another.
+	// afterAnswer is called once the current request is answered. Only methods that
+	// isSequential names set it; their requests are handled one after another.
 	afterAnswer func()
 
 	detached chan struct{} // closed when another server serves the client next
