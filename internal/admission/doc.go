@@ -7,6 +7,6 @@
 //
 //   - gate.go: Gate: decides whether a run is recorded; Commands: decides whether tags and
 //     short names are
-//   - log.go: Log: decides whether another change is recorded at once, later or not; counts
-//     what ends without a runner
+//   - log.go: Log: decides whether another change is recorded immediately, later or not;
+//     counts what ends without a runner
 package admission

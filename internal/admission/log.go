@@ -34,7 +34,7 @@ type Log struct {
 func (l Log) Append(ctx context.Context, e events.Event, after int64) (uint64, error) {
 	if l.Entered {
 		// Notes are recorded later. The client of an edit of a conversation context gets the
-		// reason at once.
+		// reason immediately.
 		if err := l.Silent(); err != nil {
 			return 0, fmt.Errorf("append %s: %w", e.Type, err)
 		}
