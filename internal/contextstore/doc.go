@@ -21,7 +21,8 @@
 //   - cache.go: decides which contexts stay in memory; locks one for a call
 //   - load.go: reads a context into memory; waits until its recorded notes can be read
 //   - edit.go: applies a patch of preferences and values; limits both, and refuses secrets
-//   - note.go: notes calls and resources; decides which note is recorded at once; records them
+//   - note.go: notes calls and resources; decides which note is recorded immediately; records
+//     them
 //   - pending.go: merges the notes that are not yet recorded, and drops the oldest over a limit
 //   - arguments.go: applies package redact to the arguments of calls
 //   - run.go: periodically records notes and expires idle contexts

@@ -10,7 +10,7 @@ import (
 )
 
 // maxPending is the number of unrecorded notes of a context from which they are
-// flushed at once. If they cannot be recorded, the newest maxPending of them are kept.
+// flushed immediately. If they cannot be recorded, the newest maxPending of them are kept.
 const maxPending = 32
 
 // pending holds the notes of a context that are not yet recorded.
