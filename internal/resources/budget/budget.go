@@ -362,7 +362,7 @@ type Stats struct {
 	Answers, Runs, Cache Usage
 	// RunsWaiting is the number of runs that wait for memory.
 	RunsWaiting int64
-	// Refused counts the refused requests for memory: refused at once, or in Retry
+	// Refused counts the refused requests for memory: refused immediately, or in Retry
 	// after a wait.
 	Refused int64
 }
@@ -457,7 +457,7 @@ func Retry(ctx context.Context, fn func() error) (err error) {
 		a.Shrink(before)
 		n := full.Need
 		if all := full.Answer - before; all > n {
-			n = all // the returned memory must fit too, or fn would fail again at once
+			n = all // the returned memory must fit too, or fn would fail again immediately
 		}
 		a.queue(w, n)
 		if full.IsPermanent() || !a.wait(ctx, n, timer.C) {
