@@ -8,8 +8,8 @@ const leastGarbage = 32 << 20
 
 // Limit is the limit of the Go runtime that fits the memory in use. Below it the
 // collector lets the heap double. Near it the collector runs more often and returns
-// free memory at once. A fixed low limit would make the collector run all the time on a
-// server whose indexes alone are larger.
+// free memory immediately. A fixed low limit would make the collector run all the time on
+// a server whose indexes alone are larger.
 type Limit struct {
 	most  int64 // the limit that the process was given
 	least int64 // the memory that the budget needs
