@@ -21,8 +21,9 @@
 //   - announce.go: notifies the runners of a pool of returned requests and free slots
 //   - workconsumer.go: creates, configures and lists the consumers; counts their unfinished
 //     requests
-//   - reclaim.go: decides which requests of an earlier process are delivered again at once
-//   - release.go: delivers a waiting turn at once
+//   - reclaim.go: decides which requests of an earlier process are delivered again without
+//     their ack deadline
+//   - release.go: delivers a waiting turn immediately
 //   - forget.go: drops the queues of idle tenants
 //   - cancel.go: sends and answers cancel requests; finds out whether a runner holds a run
 package queue

@@ -19,8 +19,8 @@ type Options struct {
 	// Default: 10 s.
 	AckWait time.Duration
 	// Exclusive states that no other process takes requests of this ledger. Requests that
-	// an earlier process left unacknowledged are then delivered again at once and not
-	// after AckWait.
+	// an earlier process left unacknowledged are then delivered again immediately and
+	// not after AckWait.
 	Exclusive bool
 	// Hold, if set, returns the reason why no requests may be taken now, or nil.
 	Hold func() error

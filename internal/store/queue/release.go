@@ -11,8 +11,8 @@ import (
 	"daybook/internal/store/jet"
 )
 
-// Release makes a request that was returned with a delay be delivered at once, and
-// waits until the server has stored that. pool is the pool of the request, and position
+// Release ends the delay of a request that was returned with one, so that it is delivered
+// immediately, and waits until the server has stored that. pool is the pool of the request, and position
 // the position of its requested event. A request that was never delivered, or is
 // acknowledged, is left alone. A request that a runner has is delivered a second time;
 // the receiver MUST ask with IsHeld before it acts.
