@@ -239,7 +239,7 @@ func (c *frameConn) count(change func(s *surplus, now time.Time)) {
 	change(&c.work, time.Now())
 }
 
-// countAnsweredFrame counts a frame that net/http answers at once.
+// countAnsweredFrame counts a frame that net/http answers immediately.
 func (c *frameConn) countAnsweredFrame() {
 	c.count(func(s *surplus, now time.Time) { s.add(answerWork, now) })
 }

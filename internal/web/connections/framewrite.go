@@ -66,8 +66,8 @@ func (c *frameConn) endWrite() {
 func (c *frameConn) hasUnwrittenAnswer() bool { return len(c.streams) > 0 || c.since.Load() != 0 }
 
 // Close closes the connection. During a shutdown, the last handler ends before the end of
-// its answer is written. So if all handlers have ended then, Close returns at once, and the
-// connection is closed after its answers are written, at most closeTimeout later.
+// its answer is written. So if all handlers have ended then, Close returns immediately, and
+// the connection is closed after its answers are written, at most closeTimeout later.
 func (c *frameConn) Close() error {
 	if c.below.limiter.shutdown.Load() && c.below.limiter.countRunning(c.below) == 0 && c.closeLater() {
 		return nil
@@ -89,7 +89,7 @@ func (c *frameConn) closeLater() bool {
 	return true
 }
 
-// cut closes the connection at once.
+// cut closes the connection without waiting for its answers.
 func (c *frameConn) cut() error {
 	c.stopWaits()
 	return c.Conn.Close() //nolint:wrapcheck // net/http ignores it

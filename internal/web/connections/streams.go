@@ -35,8 +35,8 @@ type waiter struct {
 	since  time.Time
 }
 
-// take takes a place: at once if always is true, otherwise when fewer than s.max are
-// taken. It returns false if the stream is refused or done is closed.
+// take takes a place: immediately if always is true, otherwise when fewer than s.max are
+// taken. It reports false if the stream is refused or done is closed.
 func (s *streams) take(always bool, done <-chan struct{}) bool {
 	s.mu.Lock()
 	if always || s.open < s.max {

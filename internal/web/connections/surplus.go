@@ -7,7 +7,7 @@ const (
 	// resetWork is the cost of a reset stream. Its header costs one unit more for each
 	// headerBytes. With a body the cost is bodyWork: most such requests are changes,
 	// which are recorded in spite of the reset. answerWork is the cost of a frame that
-	// is answered at once.
+	// is answered immediately.
 	resetWork   = 512
 	bodyWork    = 3 * resetWork
 	headerBytes = 16
