@@ -13,7 +13,7 @@ import (
 
 // outputPace delays output of scripts before it is accepted, so that all runs of a
 // runner together record at most its rate in bytes per second. It is safe for
-// concurrent use. A nil outputPace admits all output at once.
+// concurrent use. A nil outputPace admits all output immediately.
 type outputPace struct {
 	maxPiece int64 // largest number of bytes of one claim
 

@@ -43,7 +43,7 @@ type Options struct {
 	Servers Servers
 
 	// DrainTimeout is how long runs may continue after Run's ctx is done, before they
-	// are handed back. Default: 10 s. A negative value hands them back at once.
+	// are handed back. Default: 10 s. A negative value hands them back immediately.
 	DrainTimeout time.Duration
 	// RetryDelay is the delay before a request is delivered again after something was
 	// unavailable. It doubles with each failed try of this runner, up to 30 times the
@@ -62,7 +62,7 @@ type Runner struct {
 	opts  Options
 	stats stats
 	// failures counts the failed tries of requests that are not finished.
-	// heapReadFailures counts those of them that could not read the heap.
+	// heapReadFailures counts the failed tries that could not read the heap.
 	failures, heapReadFailures failures
 	// workerIdentity caches the engines and layers that the workers reported.
 	workerIdentity workerIdentity
