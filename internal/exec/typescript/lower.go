@@ -260,7 +260,8 @@ func sameProgram(lowered, source []byte, loader api.Loader) bool {
 	return aOK && bOK && equalPrints(a, b)
 }
 
-// withoutConstants prints JavaScript without the statements that are constants.
+// withoutConstants prints JavaScript without the statements that are constants. It reports
+// false if the code cannot be parsed.
 func withoutConstants(code []byte) ([]byte, bool) {
 	printed := transform(code, api.LoaderJS, false)
 	if len(printed.Errors) > 0 {
