@@ -102,7 +102,8 @@ func (w *runWatch) kill() {
 }
 
 // finish marks the outcome as known: the run cannot be stopped after that. It returns
-// whether and why it was stopped, and whether the worker cannot be used again.
+// whether its timeout stopped the run, otherwise the cause for which it was stopped (nil if
+// it was not), and whether the worker cannot be used again.
 func (w *runWatch) finish() (timedOut bool, cause error, spent bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -301,7 +301,7 @@ func (s *server) run(j *job) error {
 	defer isolate.Dispose()
 	s.setCurrent(isolate)
 	if j.HeapSize > 0 {
-		// An error means that the run was stopped; isolate.Run then returns at once.
+		// An error means that the run was stopped; isolate.Run then returns immediately.
 		if carried, err := isolate.Inspect(); err == nil {
 			if err := s.message(frameCarried, carried); err != nil {
 				return err

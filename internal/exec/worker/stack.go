@@ -36,6 +36,7 @@ func (p *program) mappings() string {
 }
 
 // position maps a position in p.code to the caller's source. Lines and columns are 1-based.
+// It reports false for a position that is in no line of the source.
 func (p *program) position(m *sourcemap.Consumer, line, column int) (int, int, bool) {
 	_, _, l, c, ok := m.Source(line, column-1)
 	return l, c + 1, ok
