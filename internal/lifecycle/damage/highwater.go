@@ -70,7 +70,8 @@ func ReadMark(path string) (uint64, error) {
 	return at, nil
 }
 
-// decodeMark returns the highest position of the slots with a valid checksum.
+// decodeMark returns the highest position of the slots with a valid checksum. readable is
+// false if there is no such slot.
 func decodeMark(raw []byte) (at uint64, readable bool) {
 	for _, from := range []int{0, slotDistance} {
 		if len(raw) < from+slotBytes {
