@@ -29,7 +29,7 @@ func (s Span) String() string {
 	return fmt.Sprintf("positions %d to %d", s.From, s.To)
 }
 
-// At returns the range that holds a position.
+// At returns the range that holds a position, and whether there is one.
 func At[S Bounded](list []S, position uint64) (S, bool) {
 	if i := endingAt(list, position); i < len(list) {
 		if from, _ := list[i].Bounds(); from <= position {
@@ -40,8 +40,8 @@ func At[S Bounded](list []S, position uint64) (S, bool) {
 	return none, false
 }
 
-// After returns the first range that ends after a position. The range may begin at or before the
-// position.
+// After returns the first range that ends after a position, and whether there is one. The range may
+// begin at or before the position.
 func After[S Bounded](list []S, position uint64) (S, bool) {
 	if i := endingAt(list, position+1); i < len(list) {
 		return list[i], true
