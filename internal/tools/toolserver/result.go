@@ -85,7 +85,8 @@ func value(r *toolResult, limit int) ([]byte, error) {
 	return compact(`{"content":`, content, "}", limit)
 }
 
-// onlyText returns the text of content that consists only of text.
+// onlyText returns the text of content that consists only of text, and false for any other
+// content.
 func onlyText(content json.RawMessage) (string, bool) {
 	d := json.NewDecoder(bytes.NewReader(content))
 	if t, err := d.Token(); err != nil || t != json.Delim('[') {
