@@ -106,8 +106,8 @@ func (c *headCache) block(session string, turn int64, execution string) {
 	}
 }
 
-// blockedBefore returns the run that block remembered for a session, if its turn comes
-// before turn.
+// blockedBefore returns the run that block remembered for a session. It reports false if
+// there is none, or if the turn of that run does not come before turn.
 func (c *headCache) blockedBefore(session string, turn int64) (turnRun, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -124,8 +124,8 @@ func (c *headCache) unblock(session string, run turnRun) {
 	}
 }
 
-// stillRunning returns the remembered run that a turn waits for, or an empty id. It
-// avoids reading each turn between the two.
+// stillRunning returns the remembered run that a turn waits for, or an empty id. Without
+// it, each turn between the turn of that run and the given one would be read.
 func (l *Ledger) stillRunning(ctx context.Context, tenant, session string, turn int64) (execution string, err error) {
 	run, ok := l.heads.blockedBefore(session, turn)
 	if !ok {

@@ -288,8 +288,9 @@ func (t turnReset) next(ctx context.Context, last events.Event) (*events.Session
 	return d, nil
 }
 
-// owns first checks the heaps that the session's events name. Then it reads the
-// session's runs, newest first, and then the session that it was forked from.
+// owns reports whether the heap to reset to belongs to the session. It first checks the
+// heaps that the events of the session name. Then it reads the runs of the session, newest
+// first, and then does both for the session that it was forked from.
 func (t turnReset) owns(ctx context.Context, past *resetHistory) (bool, error) {
 	for !past.isNamed {
 		for _, id := range slices.Backward(past.runs) {
