@@ -249,7 +249,8 @@ func isBlobFile(name string) bool {
 	return ok
 }
 
-// parseBlobFile returns the blob that a file is named for, without its tenant.
+// parseBlobFile returns the blob that a file is named for, without its tenant. It reports
+// false for a name that is not one of a blob.
 func parseBlobFile(name string) (Blob, bool) {
 	for _, heap := range []bool{true, false} {
 		b := Blob{Heap: heap}
