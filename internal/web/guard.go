@@ -106,8 +106,8 @@ func IsLoopback(host string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// sameOrigin compares host and port only: a proxy in front of the server may terminate
-// TLS.
+// sameOrigin reports whether an origin has the host and port of a request. It does not
+// compare the schemes: a proxy in front of the server may terminate TLS.
 func sameOrigin(origin, host string) bool {
 	u, err := url.Parse(origin)
 	if err != nil || u.Host == "" {
