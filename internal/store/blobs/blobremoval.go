@@ -50,8 +50,8 @@ func (s *Store) StoredBlobs(ctx context.Context, fn func(events.BlobInfo) error)
 }
 
 // RemoveBlob removes a blob that StoredBlobs listed. It returns false and keeps the
-// blob if it was pinned within the grace period or after it was listed.
-// PurgeOrphanChunks frees its disk space.
+// blob if it was stored or pinned within the grace period or after it was listed.
+// PurgeOrphanChunks frees the disk space of removed blobs.
 func (s *Store) RemoveBlob(ctx context.Context, info events.BlobInfo) (removed bool, err error) {
 	kind := "text"
 	if info.Heap {
