@@ -22,7 +22,7 @@
 //   - workconsumer.go: creates, configures and lists the consumers; counts their unfinished
 //     requests
 //   - reclaim.go: decides which requests of an earlier process are delivered again without
-//     their ack deadline
+//     waiting for their ack deadline
 //   - release.go: delivers a waiting turn immediately
 //   - forget.go: drops the queues of idle tenants
 //   - cancel.go: sends and answers cancel requests; finds out whether a runner holds a run
