@@ -1,7 +1,7 @@
 // Package admission decides whether the server records a request of a client: a run by
 // shutdown, disk space and quotas; other changes by disk space, quotas and the share of
-// their tenant. Events of a runner are always recorded. Package embed measures the disk
-// and words the refusal; internal/web/access counts quotas and shares.
+// their tenant. Events of a runner are always recorded. internal/resources/disk measures
+// the disk and words its refusal; internal/web/access counts quotas and shares.
 //
 // The files, in reading order:
 //
