@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"sync"
 	"sync/atomic"
 
@@ -14,6 +13,7 @@ import (
 	"daybook/internal/admission"
 	"daybook/internal/contextstore"
 	"daybook/internal/datadir"
+	"daybook/internal/durable"
 	"daybook/internal/exec/worker"
 	"daybook/internal/lifecycle/damage"
 	"daybook/internal/lifecycle/keyring"
@@ -192,7 +192,7 @@ func withOptionErrors(step func(context.Context) error) func(context.Context) er
 }
 
 func (d *Daybook) takeDirectory(ctx context.Context) error {
-	if err := os.MkdirAll(d.opts.DataDir, 0o700); err != nil {
+	if err := durable.MkdirAll(d.opts.DataDir, 0o700); err != nil {
 		return ofField("DataDir", err)
 	}
 	var err error

@@ -11,7 +11,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -20,6 +19,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/datadir"
+	"daybook/internal/durable"
 	"daybook/internal/link"
 	"daybook/ledger"
 )
@@ -155,7 +155,7 @@ var errNoMoreStarts = errors.New("the client starts no further owner")
 // error. It returns datadir.ErrLocked if a process holds the directory without serving
 // it, and errNoMoreStarts instead of a start if mayStart is false.
 func (c Client) start(ctx context.Context, mayStart bool) (started bool, err error) {
-	if err := os.MkdirAll(c.DataDir, 0o700); err != nil {
+	if err := durable.MkdirAll(c.DataDir, 0o700); err != nil {
 		return false, fmt.Errorf("create the data directory: %w", err)
 	}
 	startLock, err := datadir.TakeStartLock(c.DataDir)

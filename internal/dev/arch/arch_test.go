@@ -67,7 +67,7 @@ var allowed = map[string][]string{
 	"internal/resources/disk":        {"events", "internal/resources/exhausted"},
 	"internal/resources/gomemory":    {},
 	"internal/datadir":               {},
-	"internal/owner":                 {"events", "ledger", "internal/datadir", "internal/link"},
+	"internal/owner":                 {"events", "ledger", "internal/datadir", "internal/durable", "internal/link"},
 	"internal/admission":             {"events", "ledger", "internal/link", "internal/store/jetstream", "internal/web/access"},
 	"internal/resources/reads":       {},
 	"internal/store/jet":             {"events", "internal/resources/exhausted", "internal/resources/reads"},
