@@ -12,7 +12,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"daybook/embed"
-	"daybook/internal/cli/owner"
+	"daybook/internal/cli/background"
 	"daybook/internal/cli/settings"
 )
 
@@ -58,8 +58,8 @@ func (f stdioFlags) attach(ctx context.Context, kctx *kong.Context, std *streams
 	return embed.Attach(ctx, embed.Client{
 		DataDir: dir, ACP: acp, SessionID: f.SessionID, Version: version(), Settings: changed, Notice: notice,
 		StartOwner: func(ctx context.Context) error {
-			err := owner.Start(ctx, dir, changed, notice)
-			if _, wrong := errors.AsType[owner.OptionError](err); wrong {
+			err := background.Start(ctx, dir, changed, notice)
+			if _, wrong := errors.AsType[background.OptionError](err); wrong {
 				return usageError{err}
 			}
 			return err
@@ -75,17 +75,17 @@ type ownerCmd struct {
 
 // Run serves until a signal, a takeover by another process, or the idle time ends it.
 func (c *ownerCmd) Run(ctx context.Context, kctx *kong.Context, _ *streams) error {
-	report := owner.ReportTo(c.ReportFD)
+	report := background.ReportTo(c.ReportFD)
 	err := c.serve(ctx, settings.Changed(kctx), report)
 	if err != nil {
 		_, usage := errors.AsType[usageError](err)
-		report(owner.Report{Locked: errors.Is(err, embed.ErrLocked), Stopped: ctx.Err() != nil, Usage: usage, Error: err.Error()})
+		report(background.Report{Locked: errors.Is(err, embed.ErrLocked), Stopped: ctx.Err() != nil, Usage: usage, Error: err.Error()})
 	}
 	return err
 }
 
-func (c *ownerCmd) serve(ctx context.Context, changed []string, report func(owner.Report)) error {
-	log, err := owner.OpenLog(c.DataDir)
+func (c *ownerCmd) serve(ctx context.Context, changed []string, report func(background.Report)) error {
+	log, err := background.OpenLog(c.DataDir)
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (c *ownerCmd) serve(ctx context.Context, changed []string, report func(owne
 	if err != nil {
 		return optionError(err)
 	}
-	ready := owner.Report{Ready: true}
+	ready := background.Report{Ready: true}
 	if headline, findings := damageNotice(book); headline != "" {
 		ready.Notes = append([]string{headline + "; run \"daybook status\" for details"}, findings...)
 	}

@@ -17,7 +17,7 @@ var plainRenames = map[string]string{
 	"projections/rebuild.go":                "projections are built again",
 	"embed/recovery.go":                     "it renames synced directories, then syncs their parent",
 	"internal/store/streamfiles/salvage.go": "the caller syncs the directory or deletes it",
-	"internal/cli/owner/log.go":             "it rotates a log",
+	"internal/cli/background/log.go":        "it rotates a log",
 	"internal/dev/modpath/main.go":          "it rewrites a source tree",
 }
 

@@ -1,4 +1,4 @@
-// Package owner starts the background process that owns a data directory, and writes its log.
+// Package background starts the background process that owns a data directory, and writes its log.
 // The process is "daybook owner", a hidden command of package cli; it serves the clients that
 // attach to the directory, such as "daybook mcp", and outlives the process that starts it.
 //
@@ -7,4 +7,4 @@
 //   - start.go: starts the process, and passes it the settings; the report with which it
 //     answers
 //   - log.go: writes the log of the process, and limits its size
-package owner
+package background
