@@ -138,11 +138,18 @@ func (u *Changes) Enter(ctx context.Context, tenant string) error {
 	return u.share.enter(ctx, tenant, changeTime)
 }
 
-// AdmitEntered is Admit for a caller that has called Enter.
+// AdmitEntered is Admit for a caller that has called Enter. If it returns an error, it also
+// pays back the cost of Enter, so the caller MUST call Enter again before it tries again. The
+// cost of Enter stays if the change is admitted and not recorded, because the caller may try
+// again after a conflict.
 func (u *Changes) AdmitEntered(ctx context.Context, view Applied, tenant string, bytes int) (appended func(seq uint64), err error) {
 	cost := cost(bytes) - changeTime
 	u.share.charge(tenant, cost, time.Now())
-	return u.admit(ctx, view, tenant, bytes, cost)
+	appended, err = u.admit(ctx, view, tenant, bytes, cost)
+	if err != nil {
+		u.share.refund(tenant, changeTime)
+	}
+	return appended, err
 }
 
 // admit waits for the earlier changes of a tenant. cost is the cost that was added to the

@@ -256,6 +256,32 @@ func TestShareRefunds(t *testing.T) {
 	})
 }
 
+// A change that is refused because of unapplied changes has no cost, also after Enter.
+func TestEnteredRefunds(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		v := &view{changed: make(chan struct{}), stalled: errors.New("the projections stall")}
+		var u Changes
+		u.share.speed = slow()
+		u.add(0, "tenant", 2*maxUnappliedBytes, false)
+		u.share.charge("other", time.Millisecond, time.Now())
+		for range 100 {
+			began := time.Now()
+			if err := u.Enter(t.Context(), "tenant"); err != nil || time.Since(began) > 0 {
+				t.Fatalf("entered after %v: %v", time.Since(began), err)
+			}
+			if _, err := u.AdmitEntered(t.Context(), v, "tenant", 10<<10); !errors.Is(err, v.stalled) {
+				t.Fatalf("admitted: %v", err)
+			}
+		}
+		u.share.mu.Lock()
+		defer u.share.mu.Unlock()
+		if u.share.debts["tenant"] != nil {
+			t.Errorf("%v is owed", u.share.owed(u.share.debts["tenant"]))
+		}
+	})
+}
+
 // A caller that waited in Enter does not wait again while it holds its locks.
 func TestEnteredChangesDoNotWait(t *testing.T) {
 	t.Parallel()
