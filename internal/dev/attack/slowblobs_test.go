@@ -27,11 +27,12 @@ func (s *server) slowReader(token, path, accept string) (net.Conn, error) {
 }
 
 // slowReaders opens many slow readers and returns the largest memory of the server above
-// the idle level within a time.
-func (s *server) slowReaders(token, path, accept string, readers int, idle int64, watch time.Duration) int64 {
+// the idle level within a time, and the number of readers by the start of their answers.
+func (s *server) slowReaders(token, path, accept string, readers int, idle int64, watch time.Duration) (grown int64, answers map[string]int) {
 	s.t.Helper()
 	stop := s.peak()
 	var opening sync.WaitGroup
+	conns := make(chan net.Conn, readers)
 	for range readers {
 		opening.Go(func() {
 			conn, err := s.slowReader(token, path, accept)
@@ -40,12 +41,32 @@ func (s *server) slowReaders(token, path, accept string, readers int, idle int64
 			}
 			if err != nil {
 				s.t.Errorf("open a slow reader: %v", err)
+				return
 			}
+			conns <- conn
 		})
 	}
 	opening.Wait()
+	close(conns)
 	time.Sleep(watch) // lets memory grow; there is no event to wait for
-	return stop() - idle
+	grown, answers = stop()-idle, map[string]int{}
+	for conn := range conns {
+		answers[startOfAnswer(conn)]++
+	}
+	return grown, answers
+}
+
+// startOfAnswer reads the version and the status of the answer on a connection. It returns
+// another text if no answer has arrived.
+func startOfAnswer(conn net.Conn) string {
+	start := make([]byte, len("HTTP/1.1 200"))
+	if err := conn.SetReadDeadline(time.Now().Add(10 * time.Millisecond)); err != nil {
+		return err.Error()
+	}
+	if _, err := io.ReadFull(conn, start); err != nil {
+		return "nothing"
+	}
+	return string(start)
 }
 
 // largeHeapCode is a script that leaves a heap of many arrays of 1,048,576 elements.
@@ -53,11 +74,14 @@ func largeHeapCode(arrays int) string {
 	return fmt.Sprintf("globalThis.kept = []; for (let i = 0; i < %d; i++) kept.push(new Array(1 << 20).fill(i)); kept.length", arrays)
 }
 
+// largeHeapArrays is the number of arrays in the heap of largeHeap.
+func largeHeapArrays() int { return choose(32, 56) }
+
 // largeHeap leaves a heap that is large in memory and small on disk, and returns its
 // hash and size.
 func (s *server) largeHeap(token string) (hash string, size int64) {
 	s.t.Helper()
-	e := s.run(token, largeHeapCode(choose(32, 56)), map[string]any{"heap_memory_max_mb": 256, "execution_timeout_secs": 60})
+	e := s.run(token, largeHeapCode(largeHeapArrays()), map[string]any{"heap_memory_max_mb": 256, "execution_timeout_secs": 60})
 	if e["status"] != "completed" {
 		s.t.Fatalf("the run with a large heap: %v", e)
 	}
@@ -88,24 +112,31 @@ func TestSlowReadersOfHeaps(t *testing.T) {
 		t.Logf("the run that left the heap: %d MiB more", made>>20)
 	}
 	path := "/api/ledger/blobs/heaps/" + hash
-	grown := s.slowReaders(attacker, path, "*/*", choose(60, 200), idle, choose(3*time.Second, 20*time.Second))
-	t.Logf("a heap of %d MB; idle %d MiB, %d MiB more with slow readers", size/1e6, idle>>20, grown>>20)
+	grown, answers := s.slowReaders(attacker, path, "*/*", choose(60, 200), idle, choose(3*time.Second, 20*time.Second))
+	t.Logf("a heap of %d MB; idle %d MiB, %d MiB more with slow readers, which got %v", size/1e6, idle>>20, grown>>20, answers)
+	if answers["HTTP/1.1 200"] == 0 {
+		t.Errorf("no slow reader got an answer: %v", answers)
+	}
 	if grown > maxGrowth {
 		t.Errorf("the server used %d MiB more, the limit is %d", grown>>20, int64(maxGrowth)>>20)
 	}
 	s.compare("slow readers of a heap", alone, s.probe(quiet, probes()))
 
 	resp := s.open(t.Context(), attacker, path, "*/*")
-	refused, err := io.ReadAll(io.LimitReader(resp.Body, 64<<20))
-	resp.Body.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if resp.StatusCode == http.StatusServiceUnavailable && resp.Header.Get("Retry-After") == "" {
-		t.Errorf("refused without Retry-After: %s", refused)
-	}
-	if resp.StatusCode != http.StatusServiceUnavailable && resp.StatusCode != http.StatusOK {
-		t.Errorf("a further reader: %s: %.300s", resp.Status, refused)
+	defer resp.Body.Close()
+	switch resp.StatusCode {
+	case http.StatusOK:
+		sum := sha256.New()
+		n, err := io.Copy(sum, resp.Body)
+		if got := hex.EncodeToString(sum.Sum(nil)); err != nil || got != hash {
+			t.Errorf("a further reader got %d bytes with the hash %s, %v", n, got, err)
+		}
+	case http.StatusServiceUnavailable:
+		if resp.Header.Get("Retry-After") == "" {
+			t.Error("a further reader is refused without Retry-After")
+		}
+	default:
+		t.Errorf("a further reader: %s", resp.Status)
 	}
 }
 
@@ -146,9 +177,13 @@ func TestRunsWithLargeHeaps(t *testing.T) {
 	for i := range choose(4, 12) {
 		ids = append(ids, s.submit(attacker, fmt.Sprintf("kept.length + %d", i), map[string]any{"heap": hash, "heap_memory_max_mb": 256, "execution_timeout_secs": 120}))
 	}
-	for _, id := range ids {
-		if e := s.wait(attacker, id); e["status"] != "completed" {
-			t.Errorf("a run with a large heap: %v, %v", e["status"], e["error"])
+	for i, id := range ids {
+		e := s.wait(attacker, id)
+		if want := fmt.Sprint(largeHeapArrays() + i); e["status"] != "completed" || e["result"] != want {
+			t.Errorf("a run with a large heap: %v, %v, result %v, want %s", e["status"], e["error"], e["result"], want)
+		}
+		if left, _ := e["heap"].(string); left == "" {
+			t.Error("a run with a large heap has not saved it")
 		}
 	}
 	grown := stop() - idle
