@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,6 +35,8 @@ func TestResetRuns(t *testing.T) {
 	}{{"over HTTP/1.1", false, 0}, {"and reset at once", true, 0}, {"and reset later", true, 8}} {
 		t.Run(a.name, func(t *testing.T) {
 			var sending sync.WaitGroup
+			var resets atomic.Int64
+			earlier := s.newestRun(loud)
 			ctx, stop := context.WithCancel(t.Context())
 			for range 16 {
 				if !a.resets {
@@ -51,6 +54,7 @@ func TestResetRuns(t *testing.T) {
 						c.framer.WriteData(stream, true, body)
 						if open = append(open, stream); len(open) > a.behind {
 							c.reset(open[0])
+							resets.Add(1)
 							open = open[1:]
 						}
 						if err := c.out.Flush(); err != nil { // the connection is closed
@@ -75,8 +79,16 @@ func TestResetRuns(t *testing.T) {
 				}
 			}
 			lasted, used, worked := time.Since(began), s.cpu()-cpu, s.workersCPU()-workers
+			newest := s.newestRun(loud)
 			stop()
 			sending.Wait()
+			if newest == earlier {
+				t.Error("no run of the other tenant is recorded")
+			}
+			t.Logf("%d streams were reset", resets.Load())
+			if a.resets && resets.Load() == 0 {
+				t.Error("no stream was reset")
+			}
 			for _, list := range [][]time.Duration{took, asked, queued} {
 				slices.Sort(list)
 			}
@@ -86,6 +98,17 @@ func TestResetRuns(t *testing.T) {
 			s.compare("runs that are submitted "+a.name, alone, took)
 		})
 	}
+}
+
+// newestRun returns the id of a tenant's newest run, or "".
+func (s *server) newestRun(token string) string {
+	s.t.Helper()
+	list, _ := s.call(token, http.MethodGet, "/api/executions?limit=1", nil, http.StatusOK)["executions"].([]any)
+	if len(list) == 0 {
+		return ""
+	}
+	id, _ := list[0].(map[string]any)["execution_id"].(string)
+	return id
 }
 
 // submitInLoop submits runs over an HTTP/1.1 connection until ctx is done. The answers may
