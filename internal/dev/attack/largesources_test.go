@@ -148,7 +148,8 @@ func (s *server) sendSources(tokens []string, clients, size int, during time.Dur
 }
 
 // readRuns reads runs over several routes of the API until the time is over, and returns
-// the number of answers by status.
+// the number of answers by status. Each answer is complete, or a refusal with the time of
+// the next try.
 func (s *server) readRuns(runs []acceptedRun, clients int, during time.Duration) map[int]int {
 	s.t.Helper()
 	paths := []string{
@@ -169,10 +170,15 @@ func (s *server) readRuns(runs []acceptedRun, clients int, during time.Duration)
 				}
 				resp, err := s.get(s.t.Context(), run.token, path, "application/json")
 				if err != nil {
-					continue
+					s.t.Errorf("%s: %v", path, err)
+					return
 				}
-				io.Copy(io.Discard, resp.Body)
+				_, err = io.Copy(io.Discard, resp.Body)
 				resp.Body.Close()
+				refused := resp.StatusCode == http.StatusServiceUnavailable || resp.StatusCode == http.StatusTooManyRequests
+				if err != nil || resp.StatusCode != http.StatusOK && !(refused && resp.Header.Get("Retry-After") != "") {
+					s.t.Errorf("%s: %s with Retry-After %q, %v", path, resp.Status, resp.Header.Get("Retry-After"), err)
+				}
 				mu.Lock()
 				statuses[resp.StatusCode]++
 				mu.Unlock()
@@ -247,6 +253,9 @@ func TestLargeSources(t *testing.T) {
 		stop = s.peak()
 		statuses := s.readRuns(runs, choose(20, 200), choose(time.Second, 30*time.Second))
 		s.checkGrowth(fmt.Sprintf("reading them, answers %v", statuses), idle, stop())
+		if statuses[http.StatusOK] == 0 {
+			t.Error("no run was read")
+		}
 	}
 	s.probe(quiet, 3)
 }
