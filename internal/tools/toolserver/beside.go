@@ -391,7 +391,8 @@ func (b *answerRouter) reserve(ctx context.Context, a *answer, n int, shared boo
 	return a.reserve(ctx, int64(n))
 }
 
-// idOf returns an id in the form that requests use. The SDK also accepts 1.0 for 1.
+// idOf returns an id in the form that requests use. It reads a number as the SDK does,
+// which drops its fraction: an answer to 1.5 is one to 1.
 func idOf(raw json.RawMessage) string {
 	text := string(bytes.TrimSpace(raw))
 	if f, err := strconv.ParseFloat(text, 64); err == nil {

@@ -2,6 +2,7 @@ package toolserver
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -82,5 +83,23 @@ func TestAnswerLongerThanItsMemory(t *testing.T) {
 	}
 	if err := a.reserve(t.Context(), 3*smallMessage); err == nil {
 		t.Error("it counts as held")
+	}
+}
+
+// The router and the SDK read the id of an answer as the same one. Otherwise an answer that
+// the router does not expect would end a call without its memory.
+func TestIDsAreThoseOfTheSDK(t *testing.T) {
+	for _, id := range []string{"1", "1.0", "1e0", "1.5", "-0.5", "10000000000", `"1"`, `"a"`} {
+		m, err := jsonrpc.DecodeMessage([]byte(`{"jsonrpc":"2.0","id":` + id + `,"result":{}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := json.Marshal(m.(*jsonrpc.Response).ID.Raw())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := idOf(json.RawMessage(" " + id)); got != string(want) {
+			t.Errorf("%s is read as %s, by the SDK as %s", id, got, want)
+		}
 	}
 }
