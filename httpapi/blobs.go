@@ -34,7 +34,7 @@ func (a *api) explainRemoval(ctx context.Context, tenant, heap string, err error
 
 func (a *api) blob(ctx context.Context, in *blobInput) (*streamed, error) {
 	if a.blobs == nil {
-		return nil, absent("this server does not serve blobs")
+		return nil, absent("this server does not serve blobs: it keeps no proofs of its ledger")
 	}
 	if !events.ValidHash(in.Hash) {
 		return nil, invalid("hash", `hash must be 64 lowercase hex characters, not "%s"`, ledger.Excerpt(in.Hash))
