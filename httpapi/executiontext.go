@@ -11,7 +11,9 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"daybook/events"
 	"daybook/internal/resources/budget"
+	"daybook/ledger"
 	"daybook/projections"
 )
 
@@ -46,7 +48,13 @@ func (a *api) executionText(ctx context.Context, in *textInput) (*streamed, erro
 	if account := budget.From(ctx); account != nil {
 		ctx = budget.With(ctx, account.WithFactor(1)) // the text is sent without encoding
 	}
-	text, err := readCurrent(ctx, a, func() (string, error) { return a.q.ExecutionText(ctx, requestOf(ctx).tenant, in.ID, in.Text) })
+	tenant := requestOf(ctx).tenant
+	text, err := readCurrent(ctx, a, func() (string, error) { return a.q.ExecutionText(ctx, tenant, in.ID, in.Text) })
+	if errors.Is(err, events.ErrNotFound) {
+		if d, unknown := a.q.ExecutionPreview(ctx, tenant, in.ID); unknown == nil {
+			err = fail(http.StatusNotFound, string(ledger.CodeNotFound), "text", "execution '%.80s' has no %s; its status is %s", in.ID, in.Text, d.Status)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}

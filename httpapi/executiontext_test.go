@@ -43,8 +43,12 @@ func TestResultLargerThanAnAnswer(t *testing.T) {
 	if a := s.do("GET", path+"/texts/code", ""); a.StatusCode != http.StatusOK || string(a.body) != "1" {
 		t.Errorf("the code: %s %q", a.Status, a.body)
 	}
-	for _, none := range []string{path + "/texts/error", path + "/texts/output", "/api/executions/none/texts/result"} {
-		if a := s.do("GET", none, ""); a.StatusCode != http.StatusNotFound {
+	for none, why := range map[string]string{
+		path + "/texts/error":               "has no error; its status is completed",
+		path + "/texts/output":              "no text of that name",
+		"/api/executions/none/texts/result": "Execution 'none' not found",
+	} {
+		if a := s.do("GET", none, ""); a.StatusCode != http.StatusNotFound || !strings.Contains(string(a.body), why) {
 			t.Errorf("%s: %s %s", none, a.Status, a.body)
 		}
 	}

@@ -100,7 +100,7 @@ func TestRun(t *testing.T) {
 			{args: `exec get $id` + at, stdout: "execution_id +$id\nstatus +completed\nresult +end\n.*error +-\n.*"},
 			{args: `exec text $id` + at, stdout: "end\n"},
 			{args: `exec text $id code --json` + at, stdout: `"console.log\(\\"début\\"\).*"\n`},
-			{args: `exec text $id error` + at, status: 2, stderr: "daybook: .*not found\n"},
+			{args: `exec text $id error` + at, status: 2, stderr: "daybook: .*has no error; its status is completed\n"},
 			{args: `exec events $id` + at, stdout: `\{[^\n]*"type":"daybook.execution.requested.v1"[^\n]*\}\n\{[^\n]*started.v1[^\n]*\}\n(\{[^\n]*output.v1[^\n]*\}\n)+\{[^\n]*completed.v1[^\n]*\}\n`},
 			{args: `exec list` + at, stdout: "EXECUTION +STATUS +STARTED +TOOK +SESSION +CODE\n.*$id +completed +20\\S+Z +\\d\\S* m?s +- +console\\.log.*"},
 			{args: `exec list --limit 1` + at, stdout: "EXECUTION .*", stderr: "(There are more than 1; raise --limit to see them.\n)?"},
