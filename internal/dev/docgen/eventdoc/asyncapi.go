@@ -20,19 +20,21 @@ func (c *catalog) asyncAPI() ([]byte, error) {
 			"payload":     node{"$ref": "#/components/schemas/" + e.Body.Name},
 			"examples":    []any{node{"name": "recorded", "headers": e.Example.Headers, "payload": e.Example.Body}},
 		}
-		key := channelKey(e.Live)
-		channel, ok := channels[key].(node)
-		if !ok {
-			channel = c.channel(e)
-			channels[key] = channel
-			operations["receive-"+key] = node{
-				"action": "send", "summary": "Daybook publishes an event here once it is recorded.",
-				"channel": node{"$ref": "#/channels/" + key}, "messages": []any{},
+		for _, r := range e.Routes {
+			key := channelKey(r.Live)
+			channel, ok := channels[key].(node)
+			if !ok {
+				channel = r.channel()
+				channels[key] = channel
+				operations["receive-"+key] = node{
+					"action": "send", "summary": "Daybook publishes an event here once it is recorded.",
+					"channel": node{"$ref": "#/channels/" + key}, "messages": []any{},
+				}
 			}
+			channel["messages"].(node)[name] = node{"$ref": "#/components/messages/" + name}
+			op := operations["receive-"+key].(node)
+			op["messages"] = append(op["messages"].([]any), node{"$ref": "#/channels/" + key + "/messages/" + name})
 		}
-		channel["messages"].(node)[name] = node{"$ref": "#/components/messages/" + name}
-		op := operations["receive-"+key].(node)
-		op["messages"] = append(op["messages"].([]any), node{"$ref": "#/channels/" + key + "/messages/" + name})
 	}
 	schemas["Headers"] = headersSchema()
 	return encode(node{
@@ -58,17 +60,17 @@ func (c *catalog) asyncAPI() ([]byte, error) {
 	})
 }
 
-func (c *catalog) channel(e *eventDoc) node {
+func (r route) channel() node {
 	ch := node{
-		"address": strings.NewReplacer("<", "{", ">", "}").Replace(e.Live), "messages": node{},
-		"description": fmt.Sprintf("Recorded under %s.", e.Subject),
+		"address": strings.NewReplacer("<", "{", ">", "}").Replace(r.Live), "messages": node{},
+		"description": fmt.Sprintf("Recorded under %s.", r.Subject),
 		"servers":     []any{node{"$ref": "#/servers/local"}},
 	}
-	if len(e.Params) == 0 {
+	if len(r.Params) == 0 {
 		return ch
 	}
 	params := node{}
-	for _, p := range e.Params {
+	for _, p := range r.Params {
 		params[p.Name] = node{"description": paramMeaning(p.Name), "examples": []string{p.Example}}
 	}
 	ch["parameters"] = params

@@ -30,11 +30,8 @@ type eventDoc struct {
 	// recorded; "" if the source does not.
 	Meaning  []string
 	Appended string
-	// Subject is the subject of the recorded event, with parameters in angle brackets.
-	// Live is the subject on which subscribers receive it.
-	Subject, Live string
-	// Params are the parameters of Live with their values in the example.
-	Params []param
+	// Routes are the subjects of events of the type, that of the example first.
+	Routes []route
 	// About describes the CloudEvents attribute "subject": the name of a member, or
 	// the stream of the member that is a volume.
 	About string
@@ -42,6 +39,17 @@ type eventDoc struct {
 	Body *objectDoc
 	// Example is a recorded event of the type.
 	Example example
+}
+
+// route is a pattern of subjects.
+type route struct {
+	// Subject is the subject of the recorded event, with parameters in angle brackets.
+	// Live is the subject on which subscribers receive it.
+	Subject, Live string
+	// Params are the parameters of Live with their values in the example.
+	Params []param
+	// For names the events with these subjects, as in "for a named session"; "" for all.
+	For string
 }
 
 // param is a variable token of a subject.
@@ -147,7 +155,15 @@ func (c *catalog) event(dir string, typ events.Type) (*eventDoc, error) {
 	} else if name := memberWith(e.Example.Body, about); name != "" {
 		e.About = "`" + name + "`"
 	}
-	e.route()
+	e.Routes = []route{routeOf(decoded)}
+	if reset, ok := decoded.Data.(*events.SessionReset); ok {
+		other := *reset
+		if other.Kind = events.SessionLogical; reset.Kind != events.SessionLog {
+			return nil, fmt.Errorf("the example resets a %s session; use a named one", reset.Kind)
+		}
+		e.Routes = append(e.Routes, routeOf(events.New(decoded.Tenant, decoded.Time, &other)))
+		e.Routes[0].For, e.Routes[1].For = "for a named session", "for a logical or ACP session"
+	}
 	return e, nil
 }
 
@@ -169,26 +185,28 @@ var tokens = map[string][]string{
 	"logical": {"session"}, "intent": {"intent"}, "ref": {"holder"}, "acp": {"session"}, "context": {"context"}, "note": {"bucket"}, "shred": {"session"},
 }
 
-// route derives the pattern of the subjects from the example's.
-func (e *eventDoc) route() {
-	parts := strings.Split(e.Example.Subject, ".") // ledger, volume, tenant, kind, ...
+// routeOf derives the pattern of the subjects from that of an event.
+func routeOf(e events.Event) route {
+	var r route
+	parts := strings.Split(e.Subject(), ".") // tenant, kind, ...
 	tenant := "<tenant>"
-	if parts[2] == events.LedgerTenant {
-		tenant = parts[2]
+	if parts[0] == events.LedgerTenant {
+		tenant = parts[0]
 	} else {
-		e.Params = append(e.Params, param{"tenant", parts[2]})
+		r.Params = append(r.Params, param{"tenant", parts[0]})
 	}
-	pattern := []string{tenant, parts[3]}
-	for i, part := range parts[4:] {
+	pattern := []string{tenant, parts[1]}
+	for i, part := range parts[2:] {
 		name := fmt.Sprintf("part%d", i+1)
-		if known := tokens[parts[3]]; i < len(known) {
+		if known := tokens[parts[1]]; i < len(known) {
 			name = known[i]
 		}
-		e.Params = append(e.Params, param{name, part})
+		r.Params = append(r.Params, param{name, part})
 		pattern = append(pattern, "<"+name+">")
 	}
-	e.Live = "events." + strings.Join(pattern, ".")
-	e.Subject = "ledger.<volume>." + strings.Join(pattern, ".")
+	r.Live = "events." + strings.Join(pattern, ".")
+	r.Subject = "ledger.<volume>." + strings.Join(pattern, ".")
+	return r
 }
 
 // object describes a struct inside payloads.

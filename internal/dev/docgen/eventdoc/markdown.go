@@ -52,7 +52,11 @@ func (c *catalog) overview(b *bytes.Buffer) {
 	b.WriteString("| type | live subject | meaning |\n|---|---|---|\n")
 	for _, e := range c.Events {
 		first, _, _ := strings.Cut(joinParagraphs(e.Meaning), ". ")
-		fmt.Fprintf(b, "| [`%s`](#%s) | `%s` | %s |\n", e.Type, anchor(string(e.Type)), e.Live, cell(strings.TrimSuffix(first, ".")))
+		var live []string
+		for _, r := range e.Routes {
+			live = append(live, "`"+r.Live+"`")
+		}
+		fmt.Fprintf(b, "| [`%s`](#%s) | %s | %s |\n", e.Type, anchor(string(e.Type)), strings.Join(live, ", "), cell(strings.TrimSuffix(first, ".")))
 	}
 }
 
@@ -68,7 +72,14 @@ func (c *catalog) section(b *bytes.Buffer, e *eventDoc) error {
 	if e.Appended != "" {
 		fmt.Fprintf(b, "\n%s\n", e.Appended)
 	}
-	fmt.Fprintf(b, "\n- recorded under `%s`, live under `%s`\n", e.Subject, e.Live)
+	b.WriteString("\n")
+	for _, r := range e.Routes {
+		recorded := "recorded"
+		if r.For != "" {
+			recorded = r.For + ", recorded"
+		}
+		fmt.Fprintf(b, "- %s under `%s`, live under `%s`\n", recorded, r.Subject, r.Live)
+	}
 	if e.About != "" {
 		fmt.Fprintf(b, "- `ce-subject` is %s\n", e.About)
 	}
