@@ -398,3 +398,17 @@ func TestErrorAnswers(t *testing.T) {
 		server.Close()
 	}
 }
+
+// A list that is null is not the empty list of a Daybook server.
+func TestNullList(t *testing.T) {
+	t.Parallel()
+	for text, foreign := range map[string]bool{`{"webhooks": null}`: true, `{"webhooks":[null]}`: true, `{"webhooks":[]}`: false} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, text) }))
+		c := client.New(server.URL, client.Options{})
+		if _, err := c.Webhooks(within(t)); errors.Is(err, client.ErrNoServer) != foreign {
+			t.Errorf("%s: %v", text, err)
+		}
+		c.CloseIdle()
+		server.Close()
+	}
+}

@@ -73,7 +73,7 @@ func missingMember(text []byte, member string) string {
 	var members map[string]json.RawMessage
 	_ = json.Unmarshal(text, &members) // an answer that is no object has no members
 	value, ok := members[name]
-	if !ok {
+	if !ok || inList && string(value) == "null" { // the server writes an empty list as []
 		return name
 	}
 	if !inList {
