@@ -141,6 +141,7 @@ var parserTexts = []struct {
 	{regexp.MustCompile(`^(--[\w-]+): expected a valid \d+ bit uint but got (".*")$`), `$1: $2 is not a whole number of 0 or more`},
 	{regexp.MustCompile(`^(--[\w-]+): expected a float but got (".*") \(\w+\)$`), `$1: $2 is not a number`},
 	{regexp.MustCompile(`^(--tenant-weights): invalid map value (".*")$`), `$1: $2 is not a weight: give TENANT=N with N from 1 to 1000; for example --tenant-weights acme=2`},
+	{regexp.MustCompile(`^(--[\w-]+): bool value must be true, 1, yes, false, 0 or no but got (".*")$`), `$1: $2 is not true or false`},
 	{regexp.MustCompile(`^(--[\w-]+): expected duration but got ("[^"]*").*$`), `$1: $2 is not a duration such as 500ms, 90s or 2h`},
 }
 

@@ -92,11 +92,14 @@ func TestCompletionOfValues(t *testing.T) {
 // A message about a flag says which variable or file sets it, without its value.
 func TestSourcesOfFlags(t *testing.T) {
 	file := written(t, "config.json", `{"limit-runs": -1, "worker-max-age": "soon", "limit": -2}`)
+	global := written(t, "global.json", `{"raw": "maybe"}`)
 	for _, test := range []struct{ variable, value, args, want string }{
 		{"DAYBOOK_LIMIT_RUNS", "-1", "serve", "--limit-runs is -1: the range is 0 to 1000000000, 0 is unlimited; for example --limit-runs 10000; --limit-runs is set by DAYBOOK_LIMIT_RUNS\n"},
 		{"DAYBOOK_LIMIT_RUNS", "-1", "serve --limit-runs=-2", "--limit-runs is -2: the range is 0 to 1000000000, 0 is unlimited; for example --limit-runs 10000\n"},
 		{"DAYBOOK_DRAIN_WAIT", "soon", "serve", `--drain-wait: "soon" is not a duration such as 500ms, 90s or 2h; --drain-wait is set by DAYBOOK_DRAIN_WAIT` + "\n"},
 		{"DAYBOOK_EXTRA_SLOTS", "two", "serve", `--extra-slots: "two" is not a whole number; --extra-slots is set by DAYBOOK_EXTRA_SLOTS` + "\n"},
+		{"DAYBOOK_STATELESS", "maybe", "serve", `--stateless: "maybe" is not true or false; --stateless is set by DAYBOOK_STATELESS` + "\n"},
+		{"DAYBOOK_DATA_DIR", "", "exec list --config " + global, `--raw: "maybe" is not true or false; --raw is set in ` + global + "\n"},
 		{"DAYBOOK_SANDBOX", "none", "serve", "--sandbox must be one of \"strict\",\"best-effort\" but got \"none\"; --sandbox is set by DAYBOOK_SANDBOX\n"},
 		{"DAYBOOK_WORKER_MAX_AGE", "1h", "serve --config " + file, "--limit-runs is -1: the range is 0 to 1000000000, 0 is unlimited; for example --limit-runs 10000; --limit-runs is set in " + file + "\n"},
 		{"DAYBOOK_LIMIT_RUNS", "1", "serve --config " + file, `--worker-max-age: "soon" is not a duration such as "500ms", "90s" or "2h"; --worker-max-age is set in ` + file + "\n"},
