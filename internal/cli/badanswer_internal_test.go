@@ -129,7 +129,8 @@ func TestServerThatIsKilled(t *testing.T) {
 	}
 }
 
-// The error of a redirect names the address for --server, not that of the request.
+// A redirect is an answer of another program. The error names the address for --server, not that
+// of the request.
 func TestRedirects(t *testing.T) {
 	t.Parallel()
 	const foreign = " redirects to a page that is not of a Daybook server; name another with --server\n"
@@ -148,7 +149,7 @@ func TestRedirects(t *testing.T) {
 			w.WriteHeader(http.StatusTemporaryRedirect)
 		})
 		status, stdout, stderr := runMain("exec", "list", "--server", at+test.base)
-		if want := "daybook: " + at + strings.ReplaceAll(test.want, "AT", at); status != exitUsage || stdout != "" || stderr != want {
+		if want := "daybook: " + at + strings.ReplaceAll(test.want, "AT", at); status != exitUnavailable || stdout != "" || stderr != want {
 			t.Errorf("to %q: exit status %d, stdout %q, stderr %q, want %q", test.location, status, stdout, stderr, want)
 		}
 	}

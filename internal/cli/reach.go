@@ -47,7 +47,7 @@ func (r reach) Do(req *http.Request) (*http.Response, error) {
 	resp, err := r.do(req)
 	if err == nil && isRedirect(resp) {
 		resp.Body.Close()
-		return nil, usageError{r.redirectError(req, resp.Header.Get("Location"))}
+		return nil, r.redirectError(req, resp.Header.Get("Location"))
 	}
 	return resp, err
 }

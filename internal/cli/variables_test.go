@@ -128,3 +128,13 @@ func TestSourcesOfFlags(t *testing.T) {
 		})
 	}
 }
+
+// An error that asks for another --server says where the present one is set.
+func TestSourceOfTheServer(t *testing.T) {
+	t.Setenv("DAYBOOK_SERVER", "http://127.0.0.1:1")
+	got := daybook("", "exec", "list")
+	const want = "daybook: no server answers at http://127.0.0.1:1: start one with \"daybook serve\", or name another with --server; --server is set by DAYBOOK_SERVER\n"
+	if got.status != 5 || got.err != want {
+		t.Errorf("exit status %d, stderr %q, want %q", got.status, got.err, want)
+	}
+}
