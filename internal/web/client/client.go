@@ -13,6 +13,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // maxAnswer is the maximum size of a decoded answer, and of one message of a stream, in
@@ -98,7 +99,9 @@ func call[T any](ctx context.Context, c *Client, method, path string, body any, 
 
 // Send sends a request for which there is no other method. header has names and values in
 // pairs. body is sent as JSON unless it is nil. The caller MUST close the body of the
-// answer. If reading that body fails, the error is ErrNoServer, or that of ctx.
+// answer. If reading that body fails, the error is ErrNoServer, or that of ctx. A read that
+// exceeds the server's limit of requests per second is sent again when the server permits it,
+// for at most 30 s in total.
 func (c *Client) Send(ctx context.Context, method, path string, body any, header ...string) (*http.Response, error) {
 	var payload io.Reader
 	if body != nil {
@@ -124,16 +127,46 @@ func (c *Client) Send(ctx context.Context, method, path string, body any, header
 	if c.opts.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.opts.Token)
 	}
-	resp, err := c.opts.HTTP.Do(req)
-	if err != nil {
-		return nil, noServer(ctx, err)
+	for waited := time.Duration(0); ; {
+		resp, err := c.opts.HTTP.Do(req)
+		if err != nil {
+			return nil, noServer(ctx, err)
+		}
+		if resp.StatusCode < 300 {
+			resp.Body = &answerBody{ctx, resp.Body}
+			return resp, nil
+		}
+		refused := answerError(resp)
+		resp.Body.Close()
+		pause, ok := retryAfter(req, resp, refused)
+		if waited += pause; !ok || waited > maxRetryWait {
+			return nil, refused
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
-	if resp.StatusCode >= 300 {
-		defer resp.Body.Close()
-		return nil, answerError(resp)
+}
+
+// maxRetryWait is the maximum time that a request waits, in total, because the server has a
+// limit of requests per second.
+const maxRetryWait = 30 * time.Second
+
+// leastRetryPause is the minimum time before a request is sent again, also if the server
+// names none.
+const leastRetryPause = 10 * time.Millisecond
+
+// retryAfter returns the time after which a refused request is sent again. ok is false if it
+// is not: only reads are sent again, and only if the server sends Retry-After in seconds. A
+// stream is not, because open streams are limited by their number and not by a rate.
+func retryAfter(req *http.Request, resp *http.Response, refused *Error) (pause time.Duration, ok bool) {
+	if req.Method != http.MethodGet || req.Header.Get("Accept") == "text/event-stream" || refused.Status != http.StatusTooManyRequests || refused.Permanent {
+		return 0, false
 	}
-	resp.Body = &answerBody{ctx, resp.Body}
-	return resp, nil
+	seconds, err := strconv.ParseUint(resp.Header.Get("Retry-After"), 10, 16)
+	return max(time.Duration(seconds)*time.Second, leastRetryPause), err == nil
 }
 
 // answerBody is the body of an answer. It returns the error of a failed read as ErrNoServer

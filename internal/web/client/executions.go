@@ -59,7 +59,7 @@ func (c *Client) Submit(ctx context.Context, r Run) (Answer[Receipt], error) {
 	return call[Receipt](ctx, c, http.MethodPost, "/api/exec", r, keyHeader(r.Key)...)
 }
 
-func executionPath(id string) string { return "/api/executions/" + id }
+func executionPath(id string) string { return "/api/executions/" + url.PathEscape(id) }
 
 // Execution returns an execution.
 func (c *Client) Execution(ctx context.Context, id string) (Answer[Execution], error) {

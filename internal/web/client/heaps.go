@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"net/http"
+	"net/url"
 	"strings"
 
 	"daybook/internal/lifecycle/retention"
@@ -37,7 +38,7 @@ func (c *Client) Heaps(ctx context.Context, f HeapFilter) (Answer[HeapPage], err
 	return call[HeapPage](ctx, c, http.MethodGet, "/api/heaps"+query(params...), nil)
 }
 
-func heapPath(key string) string { return "/api/heaps/" + key }
+func heapPath(key string) string { return "/api/heaps/" + url.PathEscape(key) }
 
 // Heap returns a heap.
 func (c *Client) Heap(ctx context.Context, key string) (Answer[Heap], error) {

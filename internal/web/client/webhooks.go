@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"net/http"
+	"net/url"
 
 	"daybook/internal/webhook"
 )
@@ -39,7 +40,7 @@ func (c *Client) AddWebhook(ctx context.Context, w NewWebhook) (Answer[AddedWebh
 	return call[AddedWebhook](ctx, c, http.MethodPost, "/api/webhooks", w)
 }
 
-func webhookPath(id string) string { return "/api/webhooks/" + id }
+func webhookPath(id string) string { return "/api/webhooks/" + url.PathEscape(id) }
 
 // RemoveWebhook deletes a webhook.
 func (c *Client) RemoveWebhook(ctx context.Context, id string) (Answer[OK], error) {
