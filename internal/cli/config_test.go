@@ -90,6 +90,10 @@ func TestConfigValues(t *testing.T) {
 		{`{"tenant-weights": {"acme": 2.0}, "limit-runs": -1}`, `--limit-runs is -1: the range`},
 		{`{"tenant-weights": 2}`, `--tenant-weights: 2 is a number: give an object, or a text in quotes`},
 		{`{"limit-runs": -1} {}`, `--config FILE: not a JSON object of flag names and values: there is text after the object`},
+		{`{"limit-runs": 1, "limit-sessions": 2, "limit-runs": -1}`, `--config FILE: "limit-runs" is given twice; keep one of the two`},
+		{`{"tenant-weights": {"acme": 1, "acme": 2}}`, `--config FILE: "acme" is given twice; keep one of the two`},
+		{`{"limit-runs": null}`, `--config FILE: "limit-runs" is null, which is no value; leave the key out for the default`},
+		{`null`, `--config FILE: not a JSON object of flag names and values: it is JSON null`},
 		{`["limit-runs"]`, `--config FILE: not a JSON object of flag names and values: it is a JSON array`},
 	} {
 		file := written(t, "config.json", test.content)

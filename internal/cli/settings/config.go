@@ -32,6 +32,9 @@ func (c ConfigFlag) BeforeResolve(app *kong.Kong, kctx *kong.Context, _ *kong.Pa
 		return fmt.Errorf("read --config: %w", err)
 	}
 	values, err := parseConfig(raw)
+	if twice, ok := errors.AsType[*web.RepeatedError](err); ok {
+		return fmt.Errorf("--config %s: %w; keep one of the two", path, twice)
+	}
 	if err != nil {
 		return fmt.Errorf("--config %s: not a JSON object of flag names and values: %w", path, err)
 	}
@@ -40,6 +43,9 @@ func (c ConfigFlag) BeforeResolve(app *kong.Kong, kctx *kong.Context, _ *kong.Pa
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		if !known[key] {
 			return fmt.Errorf("--config %s: unknown key %q; keys are flag names without the dashes, for example \"http-addr\"", path, key)
+		}
+		if values[key] == nil {
+			return fmt.Errorf("--config %s: %q is null, which is no value; leave the key out for the default", path, key)
 		}
 	}
 	kctx.AddResolver(kong.ResolverFunc(func(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
@@ -52,7 +58,8 @@ func (c ConfigFlag) BeforeResolve(app *kong.Kong, kctx *kong.Context, _ *kong.Pa
 	return nil
 }
 
-// parseConfig decodes a JSON object and keeps the digits of numbers.
+// parseConfig decodes a JSON object and keeps the digits of numbers. It returns a
+// *web.RepeatedError if a name is given twice, also in an object that is a value.
 func parseConfig(raw []byte) (map[string]any, error) {
 	values := map[string]any{}
 	in := json.NewDecoder(bytes.NewReader(raw))
@@ -67,12 +74,26 @@ func parseConfig(raw []byte) (map[string]any, error) {
 	if _, err := in.Token(); !errors.Is(err, io.EOF) {
 		return nil, errors.New("there is text after the object")
 	}
-	return values, nil
+	if values == nil {
+		return nil, errors.New("it is JSON null")
+	}
+	return values, checkRepeated(raw)
+}
+
+// checkRepeated returns the error of a name that an object, or an object that is one of its
+// values, has twice.
+func checkRepeated(object []byte) error {
+	return web.EachMember(object, func(_ string, value []byte) error {
+		if bytes.HasPrefix(value, []byte("{")) {
+			return checkRepeated(value)
+		}
+		return nil
+	})
 }
 
 // configValue returns a value of the file for a flag of a type, with numbers as text. It
 // refuses values that the parser would round, or would refuse with a message about types
-// of Go. A nil value means that the flag is not set.
+// of Go. For nil it returns nil.
 func configValue(t reflect.Type, value any) (any, error) {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
