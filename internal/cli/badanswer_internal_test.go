@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"daybook/embed"
@@ -126,6 +127,25 @@ func TestServerThatIsKilled(t *testing.T) {
 		if status != exitUnavailable || stdout != "" || stderr != test.want {
 			t.Errorf("%s: exit status %d, stdout %q, stderr %q, want %q", test.args, status, stdout, stderr, test.want)
 		}
+	}
+}
+
+// An error of a tail whose server was killed says where to continue.
+func TestTailOfAServerThatIsKilled(t *testing.T) {
+	t.Parallel()
+	var sent atomic.Bool
+	at := answering(t, func(w http.ResponseWriter, r *http.Request) {
+		if sent.Swap(true) {
+			hangUp(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "id: 7\ndata: {\"type\":\"daybook.heap.tagged.v1\",\"sequence\":\"7\"}\n\n")
+	})
+	status, stdout, stderr := runMain("events", "tail", "--json", "--server", at)
+	const want = "daybook: the server closed the connection before it answered; to continue after the last printed event, repeat the command with --after 7\n"
+	if status != exitUnavailable || !strings.Contains(stdout, `"sequence":"7"`) || stderr != want {
+		t.Errorf("exit status %d, stdout %q, stderr %q, want %q", status, stdout, stderr, want)
 	}
 }
 

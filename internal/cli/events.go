@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -48,8 +49,11 @@ func (c *eventsTailCmd) Run(ctx context.Context, std *streams) error {
 
 func (c *eventsTailCmd) print(ctx context.Context, std *streams, from client.From) error {
 	shown := false
+	last := "" // position of the last event
 	for e, err := range c.api().Events(ctx, from) {
 		switch {
+		case errors.Is(err, client.ErrNoServer) && last != "":
+			return fmt.Errorf("%w; to continue after the last printed event, repeat the command with --after %s", err, last)
 		case err != nil:
 			return err
 		case e.CaughtUp:
@@ -66,7 +70,9 @@ func (c *eventsTailCmd) print(ctx context.Context, std *streams, from client.Fro
 		default:
 			printEvent(std.out, e.CloudEvent)
 		}
-		shown = true
+		if shown = true; e.Sequence != "" {
+			last = e.Sequence
+		}
 	}
 	return nil
 }
