@@ -21,6 +21,8 @@ func Reference() ([]byte, error) {
 	b.WriteString("# Command line\n\nGenerated from the code; do not edit.\n\n" +
 		"A value comes from the flag, else from its environment variable, else from the file named by `--config`, else it is the default.\n\n" +
 		exitHelp + " Commands that differ name their statuses below.\n")
+	b.WriteString("\n`daybook --version` prints the version, and `daybook help COMMAND` the help of a command. Every command has these flags:\n")
+	describeFlags(&b, parser.Model.Node)
 	describe(&b, parser.Model.Node, "daybook")
 	return b.Bytes(), nil
 }

@@ -31,6 +31,11 @@ func TestVariables(t *testing.T) { // not parallel: it sets variables
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, flag := range []string{"--config FILE", "--raw", "-h, --help", "daybook --version"} {
+		if !strings.Contains(string(reference), "`"+flag+"`") {
+			t.Errorf("the reference lacks %s", flag)
+		}
+	}
 	for _, variable := range []string{"DAYBOOK_HTTP_ADDR", "DAYBOOK_EXECUTION_TIMEOUT", "DAYBOOK_DATA_DIR", "DAYBOOK_TOKEN |"} {
 		if !strings.Contains(string(reference), variable) {
 			t.Errorf("%s is not a variable", variable)
