@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 
 	"daybook/embed"
@@ -42,6 +43,23 @@ func optionError(err error) error {
 		return inputError(flagError{error: err})
 	}
 	return err
+}
+
+// dataDirError returns an error about a file in a data directory that this user cannot write, or
+// about the directory, as a usageError with advice. It returns other errors unchanged.
+func dataDirError(err error, dir string) error {
+	file, isFile := errors.AsType[*fs.PathError](err)
+	if !isFile || !slices.ContainsFunc([]error{syscall.EACCES, syscall.EPERM, syscall.EROFS}, func(refused error) bool { return errors.Is(err, refused) }) {
+		return err
+	}
+	if abs, failed := filepath.Abs(dir); failed == nil {
+		dir = abs
+	}
+	path, failed := filepath.Abs(file.Path)
+	if failed != nil || path != dir && !strings.HasPrefix(path, dir+string(filepath.Separator)) {
+		return err
+	}
+	return usageError{fmt.Errorf("%w; a server must write to its data directory: give this user the right to write there, or name another directory with --data-dir", flagError{error: err})}
 }
 
 // checkExportDir returns an error unless dir is a directory.

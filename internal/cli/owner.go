@@ -55,7 +55,7 @@ func (f stdioFlags) attach(ctx context.Context, kctx *kong.Context, std *streams
 	}
 	changed := settings.Changed(kctx)
 	notice := func(text string) { fmt.Fprintln(std.err, "daybook:", text) }
-	return embed.Attach(ctx, embed.Client{
+	return dataDirError(embed.Attach(ctx, embed.Client{
 		DataDir: dir, ACP: acp, SessionID: f.SessionID, Version: version(), Settings: changed, Notice: notice,
 		StartOwner: func(ctx context.Context) error {
 			err := background.Start(ctx, dir, changed, notice)
@@ -64,7 +64,7 @@ func (f stdioFlags) attach(ctx context.Context, kctx *kong.Context, std *streams
 			}
 			return err
 		},
-	}, std.in, std.out)
+	}, std.in, std.out), dir)
 }
 
 // ownerCmd is the background process that owns a data directory for attached clients.
@@ -87,7 +87,7 @@ func (c *ownerCmd) Run(ctx context.Context, kctx *kong.Context, _ *streams) erro
 func (c *ownerCmd) serve(ctx context.Context, changed []string, report func(background.Report)) error {
 	log, err := background.OpenLog(c.DataDir)
 	if err != nil {
-		return err
+		return dataDirError(err, c.DataDir)
 	}
 	defer log.Close()
 	opts := c.options(log)
@@ -100,7 +100,7 @@ func (c *ownerCmd) serve(ctx context.Context, changed []string, report func(back
 	opts.Resources.LimitMemory = true
 	book, err := embed.Start(ctx, opts)
 	if err != nil {
-		return optionError(err)
+		return optionError(dataDirError(err, c.DataDir))
 	}
 	ready := background.Report{Ready: true}
 	if headline, findings := damageNotice(book); headline != "" {

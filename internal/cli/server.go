@@ -70,7 +70,7 @@ func (c *serveCmd) Run(ctx context.Context, kctx *kong.Context, std *streams) er
 	opts.Resources.LimitMemory = true
 	book, err := embed.Start(ctx, opts)
 	if err != nil {
-		return optionError(err)
+		return optionError(dataDirError(err, c.DataDir))
 	}
 	printBanner(std.out, book, opts)
 	headline, findings := damageNotice(book)
