@@ -175,8 +175,8 @@ func (s *server) readRuns(runs []acceptedRun, clients int, during time.Duration)
 				}
 				_, err = io.Copy(io.Discard, resp.Body)
 				resp.Body.Close()
-				refused := resp.StatusCode == http.StatusServiceUnavailable || resp.StatusCode == http.StatusTooManyRequests
-				if err != nil || resp.StatusCode != http.StatusOK && !(refused && resp.Header.Get("Retry-After") != "") {
+				refused := (resp.StatusCode == http.StatusServiceUnavailable || resp.StatusCode == http.StatusTooManyRequests) && resp.Header.Get("Retry-After") != ""
+				if err != nil || resp.StatusCode != http.StatusOK && !refused {
 					s.t.Errorf("%s: %s with Retry-After %q, %v", path, resp.Status, resp.Header.Get("Retry-After"), err)
 				}
 				mu.Lock()
