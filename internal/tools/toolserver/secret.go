@@ -72,25 +72,34 @@ func (s *secretList) addHeader(value string) {
 	}
 }
 
+// maxArgumentParts is the maximum number of nested names and values of an argument: the flag
+// of --header=Name: URL, the header and the URL.
+const maxArgumentParts = 3
+
 // addArgument adds the secrets of an argument of a command: the value after a name that
-// looks like a secret's, which may be the next argument, and the secrets of a URL.
+// looks like a secret's, which may be the next argument, and the secrets of a URL. A value
+// may have such a form too, as in --header=Authorization: and --env=TOKEN=.
 func (s *secretList) addArgument(argument string, next []string) {
-	name, value, hasValue := strings.Cut(argument, "=")
-	if header, field, ok := strings.Cut(argument, ":"); ok && !strings.Contains(header, "=") {
-		name, value, hasValue = header, field, true
-	}
-	if (redact.Names{}).IsSecret(name) {
-		switch {
-		case hasValue:
-			s.addHeader(strings.TrimSpace(value))
-		case strings.HasPrefix(name, "-") && len(next) > 0 && !strings.HasPrefix(next[0], "-"):
+	for range maxArgumentParts {
+		if u, err := url.Parse(argument); err == nil && u.Host != "" {
+			s.addURL(u)
+			return
+		}
+		name, value, hasValue := strings.Cut(argument, "=")
+		if header, field, ok := strings.Cut(argument, ":"); ok && !strings.Contains(header, "=") {
+			name, value, hasValue = header, field, true
+		}
+		value = strings.TrimSpace(value)
+		switch isSecret := (redact.Names{}).IsSecret(name); {
+		case isSecret && hasValue:
+			s.addHeader(value)
+		case isSecret && strings.HasPrefix(name, "-") && len(next) > 0 && !strings.HasPrefix(next[0], "-"):
 			s.addHeader(next[0])
 		}
-	}
-	for _, text := range []string{argument, value} {
-		if u, err := url.Parse(text); err == nil && u.Host != "" {
-			s.addURL(u)
+		if !hasValue {
+			return
 		}
+		argument, next = value, nil
 	}
 }
 
