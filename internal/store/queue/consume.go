@@ -8,12 +8,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/nats-io/nats.go"
+
 	"daybook/events"
 	"daybook/internal/resources/fairness"
 	"daybook/internal/store/jet"
 	"daybook/runner"
-
-	"github.com/nats-io/nats.go"
 )
 
 // delivery is a request that was passed to a runner. Its ack deadline is extended until
