@@ -21,7 +21,7 @@
 //   - flags.go, flags_*.go: the flags of a server, in the groups of embed.Options; what 0 and
 //     an absent flag mean
 //   - owner.go: owner: attaches to the background owner of a data directory; decides which
-//     flags it gets. Package owner starts it
+//     flags it gets. Package background starts it
 //   - run.go: run: follows a run and prints its outcome; decides the exit status for it
 //   - source.go: reads the script, and refuses text that is not UTF-8
 //   - repl.go: repl: runs each input from the heap of the run before; its own commands.

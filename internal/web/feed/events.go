@@ -172,7 +172,7 @@ func (w *Follower) Ended() <-chan struct{} { return w.reading.ended }
 // Err returns the reason why the reading ended. It is valid once ended is closed.
 func (w *Follower) Err() error { return w.reading.err }
 
-// Leave removes the follower. If it was the last one, leave stops the reading and waits
+// Leave removes the follower. If it was the last one, Leave stops the reading and waits
 // for its end.
 func (w *Follower) Leave() {
 	f, r, a := w.feed, w.reading, w.audience
