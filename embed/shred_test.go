@@ -119,6 +119,11 @@ func TestShred(t *testing.T) {
 			return body
 		}
 		a.Output = get("/api/executions/"+first.ExecutionID+"/output", http.StatusGone)
+		for _, text := range []string{"code", "result", "error"} {
+			if got := get("/api/executions/"+first.ExecutionID+"/texts/"+text, http.StatusGone); !strings.Contains(got, "shredded") {
+				t.Errorf("%s: %s", text, got)
+			}
+		}
 		a.Entries = get("/api/sessions/private/entries", http.StatusOK)
 		a.Tags = get("/api/heaps/"+deref(first.Heap)+"/tags?history=1", http.StatusOK)
 		a.Heap = get("/api/heaps/"+deref(first.Heap), http.StatusGone)

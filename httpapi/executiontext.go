@@ -29,7 +29,7 @@ func (a *api) executionTextRoutes(r *router) {
 			"200": {Description: "The text.", Content: map[string]*huma.MediaType{typeText: {Schema: &huma.Schema{Type: huma.TypeString}}}},
 			"206": {Description: "The part that Range selects.", Content: map[string]*huma.MediaType{typeText: {Schema: &huma.Schema{Type: huma.TypeString}}}},
 		},
-	}), []int{http.StatusBadRequest, http.StatusNotFound}, a.executionText)
+	}), []int{http.StatusBadRequest, http.StatusNotFound, http.StatusGone}, a.executionText)
 }
 
 type textInput struct {

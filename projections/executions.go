@@ -1,6 +1,7 @@
 package projections
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -39,7 +40,8 @@ func (s *Store) ExecutionPreview(ctx context.Context, tenant, id string) (Execut
 }
 
 // ExecutionText returns one complete text of an execution: TextCode, TextResult or
-// TextError. It returns events.ErrNotFound if the execution has no such text.
+// TextError. It returns events.ErrNotFound if the execution has no such text, and an
+// *events.RemovedError if its content was shredded.
 func (s *Store) ExecutionText(ctx context.Context, tenant, id, name string) (string, error) {
 	column, known := map[string]string{TextCode: "source", TextResult: "result", TextError: "error"}[name]
 	if !known {
@@ -54,10 +56,15 @@ func (s *Store) ExecutionText(ctx context.Context, tenant, id, name string) (str
 		return "", fmt.Errorf("read the %s of execution %s: %w", name, id, err)
 	}
 	text, err := s.resolveText(ctx, tenant, stored)
-	switch {
-	case err != nil:
+	if err != nil {
 		return "", fmt.Errorf("read the %s of execution %s: %w", name, id, err)
-	case text == nil:
+	}
+	if text == nil || *text == "" {
+		if shred, err := findShred(ctx, s.reader, tenant, id); err != nil || shred != nil {
+			return "", cmp.Or[error](err, shred)
+		}
+	}
+	if text == nil {
 		return "", events.ErrNotFound
 	}
 	return *text, nil

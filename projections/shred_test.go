@@ -76,6 +76,11 @@ func TestErasedContentLeavesTheLog(t *testing.T) {
 			if err != nil || e.Code != "" || e.Shredded == nil {
 				t.Errorf("%+v, %v", e, err)
 			}
+			for _, name := range []string{projections.TextCode, projections.TextResult, projections.TextError} {
+				if text, err := s.ExecutionText(t.Context(), tenant, id(1), name); text != "" || !errors.Is(err, events.ErrRemoved) {
+					t.Errorf("the %s: %q, %v", name, text, err)
+				}
+			}
 			if !fileSays(t, path+"-wal", secret) {
 				t.Fatal("the log is empty although a query reads it, so the test checks nothing")
 			}
