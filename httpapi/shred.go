@@ -23,14 +23,14 @@ func (a *api) shredRoutes(r *router) {
 		OperationID: "shred-session", Method: http.MethodDelete, Path: "/api/sessions/{name}/content", Tags: []string{tagSessions},
 		Summary: "Shred the content of a session",
 		Description: "Destroys the content keys that encrypt the sources, output, results, errors, tags and heaps of the session's runs. Other recorded data and all proofs stay. Later requests for the content are answered with the time and the position of the event that records the destruction. " +
-			"Affects only runs recorded while the server ran with --erasable-sessions. Refused while runs of the session are in progress and, without force, while other runs depend on its heaps.",
+			"Affects only runs recorded while the server ran with --erasable-sessions. Refused while runs of the session are in progress and, without force, while other runs depend on its heaps or a content key of the session is missing.",
 		Metadata: map[string]any{scopeKey: access.Admin},
 	}, []int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict}, a.shred)
 }
 
 type shredInput struct {
 	Name  string `path:"name" doc:"Session name."`
-	Force bool   `query:"force" doc:"True also removes heaps that runs outside of the session depend on."`
+	Force bool   `query:"force" doc:"True also removes heaps that runs outside of the session depend on, and shreds although content keys are missing."`
 }
 
 func (in shredInput) about() subject { return subject{"session", "Session", in.Name} }

@@ -158,13 +158,13 @@ func (c *sessionOpenCmd) Run(ctx context.Context, std *streams) error {
 type sessionShredCmd struct {
 	clientFlags
 	Name  string `arg:"" help:"Name of the session." placeholder:"NAME"`
-	Force bool   `help:"Also remove heaps that runs outside of the session depend on."`
+	Force bool   `help:"Also remove heaps that runs outside of the session depend on, and shred although content keys are missing."`
 }
 
 // Help is shown by "daybook session shred --help".
 func (c *sessionShredCmd) Help() string {
 	return "Destroys the content keys that encrypt the sources, output, results, errors, tags and heaps of the session's runs. This cannot be undone. " +
-		"Other recorded data, such as times and statuses, and all proofs stay. Affects only runs recorded while the server ran with --erasable-sessions. Refused while runs of the session are in progress and, without --force, while other runs depend on its heaps."
+		"Other recorded data, such as times and statuses, and all proofs stay. Affects only runs recorded while the server ran with --erasable-sessions. Refused while runs of the session are in progress and, without --force, while other runs depend on its heaps or a content key of the session is missing."
 }
 
 // Run shreds the content of a session and prints a summary.

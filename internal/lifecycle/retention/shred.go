@@ -86,9 +86,11 @@ func (e *RefusedError) Error() string { return e.Message }
 
 // Shred destroys the content of a session's runs. It records an event, collects the
 // heaps that the runs left, and destroys the keys. It returns a *RefusedError if a run of
-// the session has not ended or has no session entry yet, if other runs used or left one of
-// the heaps and force is not set, or if no content is left that was recorded under a key. It
-// returns events.ErrNotFound if the session has no runs. After these errors nothing is recorded or
+// the session has not ended or has no session entry yet, or if no content is left that was
+// recorded under a key. Unless force is set, it also returns one if other runs used or left
+// one of the heaps, or if a key of the session is missing that no event records as
+// destroyed: the content under it may be readable with a copy of the key. It returns
+// events.ErrNotFound if the session has no runs. After these errors nothing is recorded or
 // destroyed, but the keys are retired.
 //
 // A run that is requested during the call is recorded under a new key, and its content
@@ -127,6 +129,8 @@ func (s *Shredder) Shred(ctx context.Context, tenant, session string, force bool
 		return ShredResult{}, fmt.Errorf("session %q: %w", session, events.ErrNotFound)
 	case len(f.open) > 0:
 		return ShredResult{}, &RefusedError{"runs of the session are under way: cancel them, or wait until they have ended and their session entries are recorded: " + firstOf(f.open)}
+	case f.unreadable > 0 && !force:
+		return ShredResult{}, &RefusedError{fmt.Sprintf("the content keys of %d runs of session %q are missing, and no event records that they were destroyed: restore the keys, so that they are destroyed too, or use force to shred the other runs", f.unreadable, session)}
 	}
 	if users := f.outsideUsers(); len(users) > 0 && !force {
 		return ShredResult{}, &RefusedError{"heaps of the session were also used or left by runs outside of it: " + firstOf(users) + "; use force to remove them anyway"}

@@ -169,6 +169,30 @@ func TestShredWithoutKey(t *testing.T) {
 	}
 }
 
+// If a key of a session is missing, its other runs are shredded only by force.
+func TestShredWithoutOneKey(t *testing.T) {
+	t.Parallel()
+	v := openVault(t)
+	v.leaves("s", "", "x")
+	ids, err := v.keys.Retire(tenant, events.SessionID(tenant, "s"))
+	if err != nil || len(ids) != 1 {
+		t.Fatalf("%q, %v", ids, err)
+	}
+	if err := v.keys.Destroy(ids[0]); err != nil {
+		t.Fatal(err)
+	}
+	v.leaves("s", "", "y")
+	s := v.shredder(v.keys)
+	_, err = s.Shred(t.Context(), tenant, "s", false, actor)
+	var refused *retention.RefusedError
+	if !errors.As(err, &refused) || !strings.Contains(refused.Message, "keys of 1 runs") || len(v.shreds()) != 0 {
+		t.Errorf("%v, %d events", err, len(v.shreds()))
+	}
+	if done, err := s.Shred(t.Context(), tenant, "s", true, actor); err != nil || done.Executions != 1 || done.Heaps != 1 || done.Kept != 0 {
+		t.Errorf("forced: %+v, %v", done, err)
+	}
+}
+
 // crashing are keys whose process dies before it destroys the first one.
 type crashing struct{ retention.Keys }
 
