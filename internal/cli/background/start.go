@@ -17,7 +17,8 @@ import (
 // Start starts the owner of a data directory in the background. It blocks until
 // the owner serves, reports an error or exits, or ctx is done. settings are flags as
 // --name=value. notice gets one line per notice of the owner. It returns embed.ErrLocked if
-// another process owns the directory, and OptionError if the owner refuses an option.
+// another process owns the directory, embed.ErrNotServing if the owner exited without a report
+// or a signal interrupted its start, and OptionError if the owner refuses an option.
 func Start(ctx context.Context, dir string, settings []string, notice func(string)) error {
 	program, err := os.Executable()
 	if err == nil {

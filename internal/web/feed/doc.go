@@ -7,7 +7,9 @@
 //   - No follower delays another one. A follower that is behind what a feed keeps reads
 //     stored events or lines, by pages, until it has caught up. Clients that ask for a page
 //     together share it.
-//   - What a feed keeps is bounded. Nothing is kept or read after the last follower has left.
+//   - What a feed keeps is bounded. When the last follower leaves, the feed stops reading and
+//     drops what it kept. A page of stored events or lines is kept for a second after it was
+//     read, also without followers.
 //
 // httpapi/ledgerevents.go and httpapi/output.go follow the feeds for one client and decide
 // how much memory its response holds; httpapi/sse.go and httpapi/eventstreams.go write what a
