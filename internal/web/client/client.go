@@ -160,9 +160,11 @@ const leastRetryPause = 10 * time.Millisecond
 
 // retryAfter returns the time after which a refused request is sent again. ok is false if it
 // is not: only reads are sent again, and only if the server sends Retry-After in seconds. A
-// stream is not, because open streams are limited by their number and not by a rate.
+// stream is not, because open streams are limited by their number and not by a rate; the
+// server counts replays as streams, too.
 func retryAfter(req *http.Request, resp *http.Response, refused *Error) (pause time.Duration, ok bool) {
-	if req.Method != http.MethodGet || req.Header.Get("Accept") == "text/event-stream" || refused.Status != http.StatusTooManyRequests || refused.Permanent {
+	isStream := req.Header.Get("Accept") == "text/event-stream" || strings.HasSuffix(req.URL.Path, "/replay")
+	if req.Method != http.MethodGet || isStream || refused.Status != http.StatusTooManyRequests || refused.Permanent {
 		return 0, false
 	}
 	seconds, err := strconv.ParseUint(resp.Header.Get("Retry-After"), 10, 16)

@@ -18,14 +18,17 @@ func TestRetryAfter(t *testing.T) {
 	for _, test := range []struct {
 		method, after, accept, body string
 		requests                    int64
+		path                        string
 	}{
-		{http.MethodGet, "0", "", limit, 3},
-		{http.MethodPost, "0", "", limit, 1},
-		{http.MethodGet, "0", "text/event-stream", limit, 1},
-		{http.MethodGet, "", "", limit, 1},
-		{http.MethodGet, "soon", "", limit, 1},
-		{http.MethodGet, "31", "", limit, 1},
-		{http.MethodGet, "0", "", permanent, 1},
+		{http.MethodGet, "0", "", limit, 3, "/"},
+		{http.MethodPost, "0", "", limit, 1, "/"},
+		{http.MethodGet, "0", "text/event-stream", limit, 1, "/"},
+		{http.MethodGet, "0", "application/x-ndjson", limit, 3, "/api/ledger/export"},
+		{http.MethodGet, "0", "application/x-ndjson", limit, 1, "/api/sessions/s/replay?speed=2"},
+		{http.MethodGet, "", "", limit, 1, "/"},
+		{http.MethodGet, "soon", "", limit, 1, "/"},
+		{http.MethodGet, "31", "", limit, 1, "/"},
+		{http.MethodGet, "0", "", permanent, 1, "/"},
 	} {
 		var requests atomic.Int64
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -38,7 +41,7 @@ func TestRetryAfter(t *testing.T) {
 			w.WriteHeader(http.StatusTooManyRequests)
 			_, _ = io.WriteString(w, test.body)
 		}))
-		resp, err := client.New(server.URL, client.Options{HTTP: server.Client()}).Send(within(t), test.method, "/", nil, "Accept", test.accept)
+		resp, err := client.New(server.URL, client.Options{HTTP: server.Client()}).Send(within(t), test.method, test.path, nil, "Accept", test.accept)
 		if err == nil {
 			resp.Body.Close()
 		}
