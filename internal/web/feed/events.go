@@ -121,7 +121,8 @@ func encodeTo(buf *bytes.Buffer, v any) error {
 	return enc.Encode(v) //nolint:wrapcheck // the callers name what they encode
 }
 
-// NewEvents returns the feed of a ledger. Reads of stored events wait for a place of gate.
+// NewEvents returns the feed of a ledger. A read of stored events for a follower that is
+// behind waits until gate admits it.
 func NewEvents(log EventLog, gate *reads.Gate) *Events {
 	return &Events{log: log, gate: gate, limit: liveBytes, keep: liveKeepTime, audiences: map[string]*audience{}}
 }

@@ -23,7 +23,8 @@ const outputBytes = 512 << 10
 // lineBatch is the number of lines that are read and sent at a time.
 const lineBatch = 500
 
-// damageInterval is the time after which the feed asks for damage if a run writes nothing.
+// damageInterval is the interval at which the feed calls Queries.Damage while a run writes
+// nothing.
 const damageInterval = 15 * time.Second
 
 // Queries reads the output of runs.
@@ -71,20 +72,21 @@ type Run struct {
 	// reading.
 	status  events.Status
 	err     error
-	changed chan struct{} // closed and replaced when any of these changes
+	changed chan struct{} // closed and replaced after new lines, a terminal status or an error
 }
 
 // Line is a line of output, encoded as a server-sent event.
 type Line []byte
 
-// NewOutput returns the feed of the output in q. Reads of stored lines wait for a place of
-// gate.
+// NewOutput returns the feed of the output that q reads. A read of stored lines for a
+// follower that is behind waits until gate admits it.
 func NewOutput(q Queries, gate *reads.Gate) *Output {
 	return &Output{q: q, gate: gate, runs: map[runKey]*Run{}}
 }
 
-// Join adds a follower that reads lines starting at the line number from. The caller MUST
-// call leave. If it was the last follower, leave stops the reading and waits for its end.
+// Join adds a follower of a run. If it is the only one, the feed keeps lines starting at the
+// line number from; otherwise Join ignores from. The caller MUST call leave. If it was the
+// last follower, leave stops the reading and waits for its end.
 func (o *Output) Join(ctx context.Context, tenant, id string, from int64) (f *Run, leave func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -130,8 +132,10 @@ func (o *Output) read(ctx context.Context, f *Run) {
 		case err != nil, len(lines) == 0 && status.Terminal():
 			return
 		case len(lines) == lineBatch:
-			continue // there are probably more lines
-		case len(lines) > 0: // only a read without lines proves that there are no more
+			continue // the read was cut at lineBatch: more lines are probably stored
+		case len(lines) > 0:
+			// The loop does not wait for changed: the signal of the last change may have been
+			// received before this read, and only a read without lines shows that none are left.
 			_ = pace.wait(ctx, livePause(f.followers.Load())) // the loop checks ctx
 			continue
 		}
@@ -199,9 +203,9 @@ func (o *Output) add(f *Run, lines []Line, status events.Status, err error) {
 }
 
 // LinesFrom returns kept lines, starting at the line number from. If there are none and
-// the status is not terminal, changed is closed when there are new lines, another status
-// or an error. It reports false if the follower is behind the kept lines and MUST read
-// Stored lines.
+// the status is not terminal, changed is closed when there are new lines, a terminal status
+// or an error. ok is false if the follower is behind the kept lines: then the caller MUST
+// call Stored.
 func (o *Output) LinesFrom(f *Run, from int64) (lines []Line, status events.Status, changed <-chan struct{}, ok bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -256,20 +260,21 @@ const (
 	// must appear within maxPause.
 	minPause = 10 * time.Millisecond
 	maxPause = 50 * time.Millisecond
-	// followerPause is added for each follower of the same events. It bounds the number of
-	// deliveries per second to all of them.
+	// followerPause is added to minPause for each follower of the same events or lines, until
+	// the pause is maxPause. Up to there, more followers cause few more deliveries per second
+	// in all.
 	followerPause = maxPause / 64
 )
 
-// livePause returns the minimum time between two deliveries to each of a number of
-// followers. The output of a busy script is recorded every millisecond, which would
-// keep its followers busy receiving.
+// livePause returns the minimum time between two deliveries to the same follower, for a
+// number of followers. A script that writes fast has its output recorded in many chunks per
+// second. Without the pause each chunk would be a delivery to each follower.
 func livePause(followers int64) time.Duration {
 	return min(minPause+time.Duration(followers)*followerPause, maxPause)
 }
 
-// readLimiter limits the rate of reads that follow a change signal. The first read is
-// immediate.
+// readLimiter limits the rate of reads, except of those that follow a full batch. The first
+// read is immediate.
 type readLimiter struct{ last time.Time }
 
 // wait blocks until pause has elapsed since the last read, or returns the error of ctx.
