@@ -26,10 +26,12 @@ const (
 // Hello is the body of a request to attach a client.
 type Hello struct {
 	Protocol string `json:"protocol"`
-	// Session is the named session of the runs. Empty means that of the owner.
+	// Session is the named session of the runs. Empty selects the default session of
+	// the owner.
 	Session string `json:"session,omitempty"`
-	// Connection is the id of the client's connection. Generation is the number of times
-	// that the client attached before, to this owner or to others.
+	// Connection is an id of the client, which it keeps each time that it attaches. One
+	// attachment is called a link. Generation is the number of links that the client had
+	// before, to this owner or to others.
 	Connection string `json:"connection"`
 	Generation int    `json:"generation"`
 	// Settings are the flags of the client, as --name=value.
@@ -39,17 +41,17 @@ type Hello struct {
 const (
 	// maxHello is the maximum size of a hello, in bytes.
 	maxHello = 1 << 20
-	// upgradeName is the protocol to which the connection is upgraded.
+	// upgradeName is the protocol to which a request to attach is upgraded.
 	upgradeName = "daybook-link"
 	// differsHeader lists the flags that differ from those of the owner.
 	differsHeader = "Daybook-Differs"
 	// versionHeader is the version of the owner.
 	versionHeader = "Daybook-Version"
-	// answerGrace is the time in which requests in progress can be answered after the last
-	// run has ended. The next owner answers the other requests.
+	// answerGrace is the maximum time for which an ending owner waits until the requests in
+	// progress are answered. The next owner answers those that remain.
 	answerGrace = 300 * time.Millisecond
-	// endWait is the maximum time that a new connection of a client waits for the end of
-	// the former one.
+	// endWait is the maximum time for which a new link of a client waits for the end of the
+	// former one.
 	endWait = 10 * time.Second
 )
 
@@ -62,8 +64,8 @@ type clients struct {
 	mu    sync.Mutex
 	held  bool                    // no further client is served
 	conns map[*link.Conn]struct{} // guarded by mu
-	// serving maps the key of a client to its newest connection; the channel is closed
-	// when that connection ends. Guarded by mu.
+	// serving maps Hello.Connection to a channel that is closed when the newest link of that
+	// client ends. Guarded by mu.
 	serving map[string]chan struct{}
 }
 
@@ -84,11 +86,12 @@ func (c *clients) enter() bool {
 	return !c.held
 }
 
-// waitForPrevious waits until the former connection of a client has ended: a client
-// that was disconnected for being slow attaches again to the same owner. The caller
-// MUST call done when the new connection ends.
+// waitForPrevious waits until the former link of a client has ended, endWait has passed or
+// ctx is done. There is a former link if this owner detached the client because the client
+// did not read: the client can attach again before that link has ended. The caller MUST
+// call done when the new link ends.
 //
-// A connection of generation 0 is the first one of its client and waits for none.
+// A link of generation 0 is the first one of its client and waits for none.
 func (c *clients) waitForPrevious(ctx context.Context, key string, generation int) (done func()) {
 	end := make(chan struct{})
 	c.mu.Lock()
@@ -141,8 +144,9 @@ func (c *clients) hold() {
 	}
 }
 
-// end leaves all clients to the next owner, with the requests that are not answered
-// within answerGrace after the last run.
+// end leaves all clients to the next owner. Before that it waits, for at most answerGrace,
+// until the requests in progress are answered; the next owner answers those that remain. end
+// blocks until no client is served.
 func (c *clients) end(detached error) {
 	late := time.NewTimer(answerGrace)
 	defer late.Stop()
@@ -220,7 +224,7 @@ func (s *Server) attach(w http.ResponseWriter, r *http.Request) {
 	})
 	defer s.clients.waitForPrevious(ctx, h.Connection, h.Generation)()
 	err = s.clients.serve(ctx, end, func(ctx context.Context, in io.Reader, out io.Writer) error {
-		defer detach(nil) // ends the wait of a line for memory: the line has no reader now
+		defer detach(nil) // HoldLine may be waiting for memory for a line that is not read now
 		return s.opts.Serve(ctx, h, in, out)
 	})
 	if err != nil {
@@ -253,7 +257,8 @@ func differingFlags(asked, inForce []string) (names []string) {
 	return names
 }
 
-// headerText removes the characters that a header must not contain.
+// headerText keeps the visible ASCII characters of s, except commas: a comma separates the
+// flags of differsHeader.
 func headerText(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < 0x21 || r > 0x7e || r == ',' {

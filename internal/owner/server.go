@@ -66,7 +66,7 @@ func (s *Server) Clients() int {
 // Hold leaves further messages of clients to the next owner.
 func (s *Server) Hold() { s.clients.hold() }
 
-// End leaves all clients to the next owner, with the requests that are not answered
-// within a short time. The caller calls Hold before and ends the runs in between. End
-// blocks until no client is served.
+// End leaves all clients to the next owner. Before that it waits a short time until the
+// requests in progress are answered; the next owner answers those that remain. The caller
+// calls Hold, ends the runs, and then calls End. End blocks until no client is served.
 func (s *Server) End() { s.clients.end(s.opts.Detached) }
