@@ -23,7 +23,7 @@ func (l *Ledger) continuityBreak(ctx context.Context, s logicalSession, t Expans
 	case err != nil || reason != "":
 		return reason, h, reason != "", err
 	case len(s.Entries) == 0:
-		return "", h, false, nil // without symbols a break has no effect
+		return "", h, false, nil // the remaining reasons concern only the symbols of a session
 	case s.Binding.Principal != t.Principal:
 		return BreakPrincipalChanged, h, false, nil
 	case l.opts.EngineID != "" && s.Binding.EngineID != "" && s.Binding.EngineID != l.opts.EngineID:
@@ -40,8 +40,9 @@ func (l *Ledger) continuityBreak(ctx context.Context, s logicalSession, t Expans
 }
 
 // headUnavailable returns why the session head cannot be restored (empty if it can), and
-// the head. While a started run can still replace the head, it treats the head as
-// intact. While runs only wait for their turns, the head is that of the first such turn.
+// the head. If a run that can still replace the head is started, or is not requested yet,
+// headUnavailable does not check the heap and returns no reason. If all runs without an end
+// wait for their turns, it checks the heap that the first of these turns will start from.
 func (l *Ledger) headUnavailable(ctx context.Context, tenant string, s logicalSession) (reason string, h sessionHead, err error) {
 	next := events.Turn{SessionID: s.ID, Number: s.Next.Turn + 1, After: s.Next.ExecutionID, Reset: s.Next.Reset, Heap: s.Next.Heap}
 	if next.Reset || next.After == "" {
@@ -63,7 +64,8 @@ func (l *Ledger) headUnavailable(ctx context.Context, tenant string, s logicalSe
 	case s.Next.Reset || s.Next.ExecutionID == "":
 		return "", h, nil
 	}
-	// A runner may have found a reason that this process cannot find, for example its engine.
+	// This process can restore the heap. The runner of the session's last run may have found
+	// that it cannot, for example because it has another engine, and ended the run.
 	last, _, err := l.loadExecution(ctx, tenant, s.Next.ExecutionID)
 	if err == nil && last != nil && last.terminal != nil && events.EndingOf(last.terminal.Data).Reason == ReasonSessionHeadLost {
 		reason = BreakHeapLost
@@ -71,8 +73,10 @@ func (l *Ledger) headUnavailable(ctx context.Context, tenant string, s logicalSe
 	return reason, h, err
 }
 
-// firstHead returns the head of the first turn that has not ended, at most that of t.
-// running is set if the run of that turn was started or is not requested yet.
+// firstHead returns the head of t if no earlier run is without an end. Otherwise it goes back
+// over the runs that only wait for their turns, and returns the head of the first of these
+// turns. If the run before that turn is started, or is not requested yet, running names that
+// run, and the heap is not known.
 func (l *Ledger) firstHead(ctx context.Context, tenant string, t events.Turn) (sessionHead, error) {
 	for {
 		h, err := l.headForTurn(ctx, tenant, t)
