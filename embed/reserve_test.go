@@ -192,7 +192,7 @@ func (g *guarded) refusedBelow(token, method, path, body string) {
 
 // lowDisk matches the error with the free space and the space from which the server takes
 // writes again.
-var lowDisk = regexp.MustCompile(`too little of the disk is free: \d+ MiB, and the reserve is \d+ MiB \(--disk-reserve\); (free some space: with \d+ MiB free the server takes writes again automatically|the whole disk has \d+ MiB: start the server with a smaller --disk-reserve)`)
+var lowDisk = regexp.MustCompile(`too little of the disk is free: \d+ MiB, and (the reserve is|before there was less than the reserve of) \d+ MiB \(--disk-reserve\); (free some space: with \d+ MiB free the server takes writes again automatically|the whole disk has \d+ MiB: start the server with a smaller --disk-reserve)`)
 
 // contextQuery returns the query that selects the context of a route.
 func contextQuery(path string, n names) string {

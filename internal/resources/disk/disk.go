@@ -1,6 +1,6 @@
 // Package disk decides whether the disk of a data directory has enough free space for new
 // runs, and for anything at all. It keeps a file that gives a start on a full disk some
-// space. The caller is embed/disk.go.
+// space. Only package embed uses it.
 package disk
 
 import (
@@ -17,9 +17,10 @@ import (
 	"daybook/internal/resources/exhausted"
 )
 
-// BallastName is the name of the ballast in the data directory. The ballast is a file that
-// only a start deletes: it gives a start on a full disk some space. A running server keeps
-// it, because the program that fills the disk would use that space too.
+// BallastName is the name of the ballast in the data directory. The ballast is a file whose
+// space a start on a full disk can use: that start deletes the ballast. A server that runs
+// when the disk becomes full keeps it, because the program that fills the disk would use that
+// space too.
 const BallastName = "ballast"
 
 const (
@@ -35,10 +36,10 @@ const (
 	// mostBallast.
 	leastBallast, mostBallast = 1 << 20, 4 << 20
 	ballastPart               = 16
-	// fresh is the maximum age of the known free space when something is written.
+	// fresh is the time for which Low and Out use the free space that was read last.
 	fresh = 20 * time.Millisecond
-	// mostUnseen is the number of bytes that may be written until the disk is checked
-	// again.
+	// mostUnseen is the number of written bytes after which Low and Out read the free space
+	// again, also within fresh.
 	mostUnseen = 1 << 20
 	// probeBytes is the size of a test write that shows whether writes work again.
 	probeBytes = 256 << 10
@@ -79,8 +80,8 @@ func Open(dir string, reserve int64) (*Space, error) {
 	return s, nil
 }
 
-// SetReserve changes the reserve, in bytes, and reads the free space when it is needed
-// next. The size of the ballast stays.
+// SetReserve changes the reserve, in bytes. The next call of Low or Out reads the free space.
+// The size of the ballast stays.
 func (s *Space) SetReserve(bytes int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,8 +116,8 @@ func spaceOf(dir string) (size, free int64, err error) {
 	return int64(st.Blocks) * st.Bsize, int64(blocks) * st.Bsize, nil
 }
 
-// refresh reads the free space, unless it was read within fresh and little was
-// written since. Once the free space was below a limit, it counts as below until it is an
+// refresh decides whether the free space is below the limits. It first reads the free space
+// if the last reading is older than fresh, or if mostUnseen bytes were written since. Once the free space was below a limit, it counts as below until it is an
 // eighth above the limit. A file system can be slow to answer, so concurrent callers use
 // the former value meanwhile. The caller MUST hold mu, which is released while the free
 // space is read.
@@ -132,13 +133,18 @@ func (s *Space) refresh() {
 			s.looked, s.free, s.unseen = time.Now(), free, s.unseen-before
 		}
 	}
-	left := s.free - s.unseen
+	left := s.left()
 	passed := func(limit int64, was bool) bool { return left < limit || was && left < limit+limit/8 }
 	s.low, s.out = passed(s.reserve, s.low), passed(s.floor, s.out)
 }
 
-// AddWritten counts bytes that are written to the disk, because the next reading of the
-// free space may miss them. A nil Space counts nothing.
+// left returns the known free space without the bytes that were written since. The caller
+// MUST hold mu.
+func (s *Space) left() int64 { return s.free - s.unseen }
+
+// AddWritten counts bytes that are about to be written to the disk. They are subtracted from
+// the known free space until a reading replaces it that starts after the call. A nil Space
+// counts nothing.
 func (s *Space) AddWritten(bytes int) {
 	if s == nil {
 		return
@@ -181,18 +187,25 @@ func (s *Space) reason() error {
 	if s.reserve > s.size-s.size/reservePart {
 		what = fmt.Sprintf("the whole disk has %d MiB: start the server with a smaller --disk-reserve, such as --disk-reserve 256", s.size>>20)
 	}
+	left := s.left()
+	limit := "the reserve is %d MiB"
+	if left >= s.reserve {
+		limit = "before there was less than the reserve of %d MiB"
+	}
 	return &events.UnwritableError{
 		What:   "the ledger",
-		Reason: fmt.Sprintf("too little of the disk is free: %d MiB, and the reserve is %d MiB (--disk-reserve); %s", s.free>>20, ceilMiB(s.reserve), what),
+		Reason: fmt.Sprintf("too little of the disk is free: %d MiB, and "+limit+" (--disk-reserve); %s", max(left, 0)>>20, ceilMiB(s.reserve), what),
 		Passes: true,
 	}
 }
 
-// ceilMiB returns bytes in MiB, rounded up. Messages round a reserve up and free space
-// down, so free space below the reserve is never printed as more than the reserve.
+// ceilMiB returns bytes in MiB, rounded up. Messages round limits up and free space down, so
+// that free space below a limit is never printed as more than the limit.
 func ceilMiB(bytes int64) int64 { return (bytes + 1<<20 - 1) >> 20 }
 
-// KeepBallast creates the ballast if it does not exist and there is plenty of space.
+// KeepBallast creates the ballast, with its full size, if there is plenty of space and no
+// ballast of that size. If the space runs out meanwhile, it deletes the ballast; the next
+// call creates it.
 func (s *Space) KeepBallast() error {
 	s.mu.Lock()
 	plenty := s.free > s.reserve+2*s.ballast
@@ -206,7 +219,7 @@ func (s *Space) KeepBallast() error {
 		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return err
 		}
-		return nil // it is created again later
+		return nil // the next call tries again
 	}
 	if err != nil {
 		return fmt.Errorf("keep space on the disk in %s: %w", path, err)
@@ -226,7 +239,7 @@ func makeBallast(path string, size int64) error {
 	return errors.Join(err, f.Close())
 }
 
-// DropBallast deletes the ballast and reports whether it existed.
+// DropBallast deletes the ballast and reports whether it did.
 func (s *Space) DropBallast() bool {
 	return os.Remove(filepath.Join(s.dir, BallastName)) == nil
 }

@@ -39,7 +39,8 @@ func TestDiskCountsWrittenBytes(t *testing.T) {
 	(*Space)(nil).AddWritten(1)
 }
 
-// The error about a low disk never prints a reserve that is below the free space.
+// The error about a low disk prints sizes that explain it: the free space without bytes that
+// were just written, and the reserve as the earlier limit if more is free now.
 func TestLowDiskNamesSizesThatDiffer(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -48,6 +49,9 @@ func TestLowDiskNamesSizesThatDiffer(t *testing.T) {
 	}{
 		{&Space{size: 24 << 20, reserve: 24 << 20 / 20, free: 1100 << 10}, "too little of the disk is free: 1 MiB, and the reserve is 2 MiB (--disk-reserve); free some space: with 2 MiB free"},
 		{&Space{size: 1 << 40, reserve: 256 << 20, free: 256<<20 - 1}, "too little of the disk is free: 255 MiB, and the reserve is 256 MiB (--disk-reserve); free some space: with 288 MiB free"},
+		{&Space{size: 1 << 40, reserve: 256 << 20, free: 256 << 20, unseen: 1}, "too little of the disk is free: 255 MiB, and the reserve is 256 MiB (--disk-reserve); free some space: with 288 MiB free"},
+		{&Space{size: 1 << 40, reserve: 256 << 20, unseen: 1}, "too little of the disk is free: 0 MiB, and the reserve is 256 MiB"},
+		{&Space{size: 1 << 40, reserve: 256 << 20, free: 280 << 20, low: true}, "too little of the disk is free: 280 MiB, and before there was less than the reserve of 256 MiB (--disk-reserve); free some space: with 288 MiB free"},
 	} {
 		if err := test.k.reason(); !strings.Contains(err.Error(), test.words) {
 			t.Errorf("%v: want %q", err, test.words)
