@@ -58,8 +58,9 @@ func (c ConfigFlag) BeforeResolve(app *kong.Kong, kctx *kong.Context, _ *kong.Pa
 	return nil
 }
 
-// parseConfig decodes a JSON object and keeps the digits of numbers. It returns a
-// *web.RepeatedError if a name is given twice, also in an object that is a value.
+// parseConfig decodes a JSON object. A number becomes a json.Number, which has all its
+// digits. The error is a *web.RepeatedError if the object, or an object in it, has the same
+// name twice. Objects in lists are not checked, because no flag takes such a list.
 func parseConfig(raw []byte) (map[string]any, error) {
 	values := map[string]any{}
 	in := json.NewDecoder(bytes.NewReader(raw))
@@ -80,8 +81,8 @@ func parseConfig(raw []byte) (map[string]any, error) {
 	return values, checkRepeated(raw)
 }
 
-// checkRepeated returns the error of a name that an object, or an object that is one of its
-// values, has twice.
+// checkRepeated returns a *web.RepeatedError if a JSON object has the same name twice. It
+// also checks the values that are objects.
 func checkRepeated(object []byte) error {
 	return web.EachMember(object, func(_ string, value []byte) error {
 		if bytes.HasPrefix(value, []byte("{")) {
@@ -91,9 +92,10 @@ func checkRepeated(object []byte) error {
 	})
 }
 
-// configValue returns a value of the file for a flag of a type, with numbers as text. It
-// refuses values that the parser would round, or would refuse with a message about types
-// of Go. For nil it returns nil.
+// configValue returns a value of the file in the form in which kong takes it for a flag of
+// type t. A number becomes text, and a number in an object a json.Number. configValue refuses
+// values that kong would round, or would refuse with a message about types of Go. For nil it
+// returns nil.
 func configValue(t reflect.Type, value any) (any, error) {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -136,8 +138,12 @@ func configValue(t reflect.Type, value any) (any, error) {
 		for _, name := range slices.Sorted(maps.Keys(value)) {
 			_, isText := value[name].(string)
 			member, err := configValue(t.Elem(), value[name])
-			if err == nil && (member == nil || isText != (t.Elem().Kind() == reflect.String)) {
-				err = fmt.Errorf("give %s", formText(t.Elem()))
+			switch {
+			case err != nil:
+			case member == nil:
+				err = fmt.Errorf("null is no value: give %s", formText(t.Elem()))
+			case isText && t.Elem().Kind() != reflect.String:
+				err = fmt.Errorf("%q is a text: give %s without quotes", member, formText(t.Elem()))
 			}
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", name, err)
@@ -160,8 +166,8 @@ func isWhole(t reflect.Type) bool {
 	return t.PkgPath() == "" && (reflect.Zero(t).CanInt() || reflect.Zero(t).CanUint())
 }
 
-// checkNumber returns an error if t is a type of numbers and the text is none of its
-// values. shown is the text in the form for the message.
+// checkNumber returns an error if t is a type of numbers, or a duration, and text is not a
+// value of t. The error shows the text as shown.
 func checkNumber(t reflect.Type, text, shown string) error {
 	var err error
 	switch {
