@@ -19,9 +19,9 @@ import (
 type Conn = nats.Conn
 
 // syncQueueLen is the maximum number of messages that the client holds for a
-// subscription that is read message by message. It exceeds what a runner requests at
-// once for a tenant. The default of the client would take 512 KiB for each tenant that
-// requested a run within the last minute.
+// subscription that is read message by message. It exceeds the number of messages that
+// a runner fetches at once for a tenant. The default of the client would take 512 KiB for each
+// tenant that submitted a run within the last minute.
 const syncQueueLen = 1024
 
 // writeTimeout bounds a write to an outside server. Meanwhile the connection is locked,

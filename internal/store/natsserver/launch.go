@@ -78,7 +78,7 @@ func (s *Server) launch(ctx context.Context, opts Options) error {
 	ns.Start()
 	s.current.Store(ns)
 	s.writes.Store(w)
-	for deadline := time.Now().Add(recoveryTimeout); !ns.ReadyForConnections(100 * time.Millisecond); {
+	for deadline := time.Now().Add(readyTimeout); !ns.ReadyForConnections(100 * time.Millisecond); {
 		if ctx.Err() != nil || time.Now().After(deadline) || logged.fatal.Load() != nil || !ns.Running() {
 			s.stop()
 			return errors.Join(fmt.Errorf("the embedded NATS server did not start: %s", logged.startFailure()), ctx.Err())

@@ -32,12 +32,14 @@ const maxPayload = 8 << 20
 // nats-server counts together with those of subscribers.
 const ownConnections = 32 + maxGates
 
-// maxGates is the maximum number of subscribers, each of which has a gate. The list of
-// credentials has the same limit.
+// maxGates is the maximum number of subscribers. Each has a gate, a consumerProxy with a
+// connection of its own. Package natscreds enforces the limit: it is that of active
+// credentials.
 const maxGates = 100
 
-// recoveryTimeout bounds how long a start may take to recover the streams.
-const recoveryTimeout = 10 * time.Minute
+// readyTimeout bounds the time for which launch waits until a started nats-server accepts
+// connections. The recovery of the streams comes before or after this wait and has no limit.
+const readyTimeout = 10 * time.Minute
 
 // Options configure a Server.
 type Options struct {
@@ -47,19 +49,22 @@ type Options struct {
 	// only this process can connect. With Fallback, a free port replaces a busy one.
 	Listen   string
 	Fallback bool
-	// MaxConnections is the maximum number of connections of subscribers. Default: 1024.
+	// MaxConnections is the maximum number of connections of subscribers. Default: 1024. The
+	// service's own connections count against the same limit of nats-server, to which
+	// ownConnections is added for them. Subscribers can take what the service does not use.
 	MaxConnections int
 	// ReadableStreams are exposed to subscribers from the start; see ExposeStream. If
-	// there are any, connections of Conn cannot purge them, and cannot delete a message
-	// or a stream or change the configuration of a stream. Connections of AdminConn can
-	// seal and remove streams.
+	// there are any, the permissions of Conn are limited: its connections cannot purge
+	// these streams, and of no stream can they delete a message, change the configuration,
+	// or delete the stream. Connections of AdminConn can seal and remove streams.
 	ReadableStreams []string
 	// TenantSubjects returns a pattern for the subjects of a tenant in an exposed stream,
 	// such as "ledger.0001.default.>". Required with Listen.
 	TenantSubjects func(stream, tenant string) string
 	// NoSync acknowledges messages before they are on disk. For tests only.
 	NoSync bool
-	// Logger receives the log of the server. Damaged files are reported only there.
+	// Logger receives the log of the server. The server reports damaged files that it finds
+	// only there.
 	// Default: slog.Default().
 	Logger *slog.Logger
 }
@@ -69,9 +74,9 @@ type Options struct {
 type Server struct {
 	opts    Options
 	current atomic.Pointer[server.Server] // replaced by Reopen
-	service string                        // password of the users of the service itself
-	// subscribers and view are nil without a listener. gates is the connection of the
-	// gates to the ledger.
+	service string                        // password of serviceUser, adminUser and the users of gates; random
+	// subscribers, view and gates are nil without a listener. gates is the connection of
+	// the gates to the ledger.
 	subscribers *subscribers
 	view        *ledgerView
 	gates       *nats.Conn
@@ -83,8 +88,8 @@ type Server struct {
 	addr      string // address for subscribers, or empty; set by Start
 }
 
-// Start starts a server and returns when it accepts connections. It returns an error if
-// the address is busy and Fallback is not set. The caller MUST close the Server.
+// Start starts a server and returns when it accepts connections. It refuses an address as
+// CheckListen does. The caller MUST close the Server.
 func Start(ctx context.Context, opts Options) (*Server, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
@@ -155,8 +160,9 @@ func (s *Server) enableStreams() error {
 	return nil
 }
 
-// CheckListen returns the error that Start would return for an address: other machines
-// can reach it, or it is busy and fallback is not set.
+// CheckListen returns the error that Start would return for an address: it is not host:port,
+// other machines can reach it, this process cannot listen on it, or it is busy and fallback
+// is not set.
 func CheckListen(addr string, fallback bool) error {
 	return listenOn(&server.Options{}, addr, fallback)
 }
@@ -166,7 +172,7 @@ func CheckListen(addr string, fallback bool) error {
 func listenOn(cfg *server.Options, addr string, fallback bool) error {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
-		return fmt.Errorf("NATS address %q: %w; it has the form host:port", addr, err)
+		return fmt.Errorf("NATS address %q: %w; give it as host:port", addr, err)
 	}
 	if !isLoopback(host) {
 		if host == "" {
@@ -208,13 +214,14 @@ func isLoopback(host string) bool {
 // close it.
 func (s *Server) Conn(name string) (*nats.Conn, error) { return s.connect(name, serviceUser) }
 
-// AdminConn opens a connection inside the process that may only seal and remove streams.
-// The caller MUST close it once that is done.
+// AdminConn opens a connection inside the process to seal and remove streams. The server
+// permits it to change, delete and describe streams, and nothing else. The caller MUST close
+// it once that is done.
 func (s *Server) AdminConn(name string) (*nats.Conn, error) { return s.connect(name, adminUser) }
 
-// connectAttempts bounds the tries to connect. The server pings a client a few seconds
-// after it connects. A client that still waits for its first answer then fails. That
-// happens if the machine stalls for so long.
+// connectAttempts bounds the tries to connect. The server sends a client a PING a few
+// seconds after it connects. If the machine stalls for so long, the client may still wait
+// for its first PONG. It accepts nothing else there, and the try fails.
 const connectAttempts = 5
 
 func (s *Server) connect(name, user string) (nc *nats.Conn, err error) {
@@ -231,9 +238,9 @@ func (s *Server) connect(name, user string) (nc *nats.Conn, err error) {
 
 // syncQueueLen is the maximum number of messages that the client holds for a
 // subscription that is read message by message. A runner has one such subscription for
-// each tenant that requested a run within the last minute, and never requests more than
-// 129 messages at once. The default of the client, 65,536, would take 512 KiB for each
-// of them.
+// each tenant that submitted a run within the last minute, and never fetches more than 129
+// messages at once. The default of the client, 65,536, would take 512 KiB for each
+// subscription.
 const syncQueueLen = 1024
 
 func (s *Server) tryConnect(name, user string) (*nats.Conn, error) {
@@ -267,8 +274,9 @@ func (s *Server) Addr() string {
 	return ""
 }
 
-// Sync waits until the configurations of streams and consumers are on disk, which the
-// server writes without waiting. Call it after creating one.
+// Sync syncs the file system of the streams and waits for it. The server writes the
+// configuration of a stream or consumer without waiting for the disk: call Sync after
+// creating one.
 func (s *Server) Sync() error {
 	if err := durable.SyncFileSystem(s.dir); err != nil {
 		return fmt.Errorf("sync the file system of %s: %w", s.dir, err)
