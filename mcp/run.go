@@ -15,7 +15,7 @@ const runJSDescription = "Run JavaScript or TypeScript in V8. With wait_secs, re
 	"Pass heap to the next run_js to keep variables and functions; without it the isolate is fresh. " +
 	"The clock stops while code runs."
 
-// The arguments of run_js in both modes.
+// The arguments of run_js, also with Options.Stateless.
 var (
 	codeProperty = property{name: "code", kind: text, required: true, description: "types are not checked"}
 
@@ -51,8 +51,8 @@ func (s *Server) runTools() []tool {
 	}}
 }
 
-// submittedAnswer is the answer of run_js for a run that has not ended, or without a
-// wait.
+// submittedAnswer is the answer of run_js if the client does not wait, or if the run has not
+// ended in time.
 type submittedAnswer struct {
 	ExecutionID string `json:"execution_id"`
 	// Status is running if the client waited, else empty.
@@ -62,7 +62,8 @@ type submittedAnswer struct {
 	AlreadyTried *priorRun `json:"already_tried,omitempty"`
 }
 
-// submittedSchema requires only the id: the other members belong to an ended run.
+// submittedSchema describes both answers of run_js, submittedAnswer and fullAnswer. It
+// requires only the id, the one member that both always have.
 func submittedSchema() object {
 	fields := []field{typedField("execution_id", "string")}
 	for _, f := range executionFields()[1:] {
@@ -72,9 +73,9 @@ func submittedSchema() object {
 }
 
 func (s *Server) submitRun(ctx context.Context, c caller, a arguments) (ledger.Receipt, error) {
-	// The ledger treats an empty text as an absent one. A model sends an empty text only by
-	// mistake: without its heap or session the run would lose its state, and without its
-	// idempotency key it could run twice.
+	// A model sends an empty text only by mistake, so run_js refuses it. The ledger would take
+	// it as an absent one: without its heap or session the run would lose its state, and
+	// without its idempotency key it could run twice.
 	for _, name := range []string{"heap", "idempotency_key", "logical_session_ref"} {
 		if a.has(name) && a.text(name) == "" {
 			return ledger.Receipt{}, ledger.Invalid(name, "%s must not be empty; leave it out if there is none", name)
@@ -109,8 +110,8 @@ func (s *Server) submitRun(ctx context.Context, c caller, a arguments) (ledger.R
 	return r, err
 }
 
-// finishRun returns the receipt of a run, or, if the client waits and the run ends in
-// time, the ended run. The run continues after the wait.
+// finishRun returns a fullAnswer if the client waits and the run ends in time, and otherwise
+// a submittedAnswer. A run that has not ended continues.
 func (s *Server) finishRun(ctx context.Context, c caller, a arguments, r ledger.Receipt) (answer, error) {
 	out := submittedAnswer{ExecutionID: r.ExecutionID, Warnings: r.Warnings, AlreadyTried: c.earlier.before}
 	if !a.has(argWait) {
@@ -144,7 +145,9 @@ func (e *acceptedError) Error() string {
 // Unwrap returns the reason.
 func (e *acceptedError) Unwrap() error { return e.err }
 
-// submission returns a submission with the arguments that run_js has in both modes.
+// submission returns a submission for a call: with the arguments that run_js has also with
+// Options.Stateless, and with the tenant, the actor, the trace context and the delivery key of
+// the call.
 func (s *Server) submission(c caller, a arguments) ledger.Submission {
 	return ledger.Submission{
 		Tenant:               s.tenant,
