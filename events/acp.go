@@ -1,6 +1,7 @@
 package events
 
-// AgentMode states which tools of the client the code in an ACP session may call.
+// AgentMode selects the tools that scripts in an ACP session may call. The tools are those
+// of the MCP servers that the client provided.
 type AgentMode string
 
 // The modes of an ACP session.
@@ -44,7 +45,7 @@ type AgentFork struct {
 // Appended when a client creates a session or forks one, after the session.opened event
 // of the same id.
 type AgentSessionCreated struct {
-	// SessionID is the session's key.
+	// SessionID is the id of the session.
 	SessionID string `json:"session_id"`
 	// Content is the workspace of the client.
 	Content Content[AgentWorkspace] `json:"content"`
@@ -53,7 +54,7 @@ type AgentSessionCreated struct {
 	// Servers are the names of the MCP servers that the client provided. Their addresses
 	// and commands are not recorded because they can contain secrets.
 	Servers []string `json:"servers,omitempty"`
-	// Fork is the session that this one was forked from; nil for a new one.
+	// Fork is the session that this one was forked from; nil if it was not forked.
 	Fork *AgentFork `json:"fork,omitempty"`
 	// Actor created it.
 	Actor Actor `json:"actor"`
@@ -64,9 +65,11 @@ type AgentSessionCreated struct {
 // Appended when a client loads or resumes a session. The directories and servers of this
 // event replace earlier ones.
 type AgentSessionAttached struct {
-	// SessionID is the session's key.
+	// SessionID is the id of the session.
 	SessionID string `json:"session_id"`
-	// Replayed is true when the whole conversation was sent to the client again.
+	// Replayed is true when the client loaded the session: it is sent the conversation after
+	// this event, from the last answer that cleared it. It is false when the client resumed
+	// the session.
 	Replayed bool `json:"replayed"`
 	// Content is the current workspace of the client.
 	Content Content[AgentWorkspace] `json:"content"`
@@ -80,7 +83,7 @@ type AgentSessionAttached struct {
 //
 // Appended when a client sets a mode or an option.
 type AgentSessionConfigured struct {
-	// SessionID is the session's key.
+	// SessionID is the id of the session.
 	SessionID string `json:"session_id"`
 	// Config is the new configuration.
 	Config AgentConfig `json:"config"`
@@ -92,14 +95,14 @@ type AgentSessionConfigured struct {
 //
 // Appended when a prompt is received, before it is handled.
 type AgentPrompted struct {
-	// SessionID is the session's key.
+	// SessionID is the id of the session.
 	SessionID string `json:"session_id"`
 	// PromptID is the prompt's id, a UUID.
 	PromptID string `json:"prompt_id"`
 	// Content is the prompt.
 	Content Content[PromptContent] `json:"content"`
-	// ExecutionID is the execution that the prompt starts; empty for a command to the
-	// session itself. If the execution was never requested, the prompt was interrupted
+	// ExecutionID is the execution that the prompt starts; empty for a command such as
+	// /clear, which starts none. If the execution was never requested, the prompt was interrupted
 	// before that.
 	ExecutionID string `json:"execution_id,omitempty"`
 	// Actor sent it.
@@ -114,19 +117,19 @@ type PromptContent struct {
 	Title string `json:"title,omitempty"`
 }
 
-// AgentAnswered records the answer to a command that a client sent to the ACP session
-// itself.
+// AgentAnswered records the answer to a prompt that was a command, such as /clear. A command
+// runs no script.
 //
 // Appended after the command was carried out.
 type AgentAnswered struct {
-	// SessionID is the session's key.
+	// SessionID is the id of the session.
 	SessionID string `json:"session_id"`
 	// PromptID is the prompt that contains the command.
 	PromptID string `json:"prompt_id"`
 	// Content is the answer.
 	Content Content[AnswerContent] `json:"content"`
-	// Cleared is true when clients that load the session later receive only what follows
-	// this event.
+	// Cleared is true when the command cleared the conversation: clients that load the
+	// session later receive only what follows this event.
 	Cleared bool `json:"cleared,omitempty"`
 }
 
@@ -136,21 +139,24 @@ type AnswerContent struct {
 	Text Body `json:"text"`
 }
 
-// AgentPermissionDecided records whether code in an ACP session was allowed to call a
+// AgentPermissionDecided records whether a script in an ACP session was allowed to call a
 // tool.
 //
-// Appended after the client answered, or when the mode of the session forbids the call.
-// Only then is the tool called or the call refused.
+// Appended when the mode forbids a call, and in mode ask for each call of a destructive tool,
+// once the decision is known: the client answers now, or has answered for the whole session.
+// The tool is called, or the call refused, after this event. Calls that the mode allows
+// without asking are not recorded here.
 type AgentPermissionDecided struct {
-	// SessionID is the session's key.
+	// SessionID is the id of the session.
 	SessionID string `json:"session_id"`
 	// ExecutionID is the execution that called the tool.
 	ExecutionID string `json:"execution_id"`
 	// Server and Tool name the tool.
 	Server string `json:"server"`
 	Tool   string `json:"tool"`
-	// Outcome is "allowed", "allowed_always", "rejected", "rejected_always", "cancelled"
-	// when the client withdrew the question, or "forbidden" by the mode.
+	// Outcome is "allowed", "allowed_always", "rejected", "rejected_always", "cancelled" if
+	// the client answered so or could not be asked any more, because its prompt or the run
+	// had ended, or "forbidden" if the mode forbids the call.
 	Outcome string `json:"outcome"`
 	// Mode is the mode of the session.
 	Mode AgentMode `json:"mode"`
@@ -161,9 +167,10 @@ type AgentPermissionDecided struct {
 // AgentSessionClosed records that a client closed an ACP session. A client can load or
 // resume it later.
 //
-// Appended when a client closes a session that it has open.
+// Appended when a client closes a session that it, or another client of the same process,
+// has open.
 type AgentSessionClosed struct {
-	// SessionID is the session's key.
+	// SessionID is the id of the session.
 	SessionID string `json:"session_id"`
 	// Actor closed it.
 	Actor Actor `json:"actor"`
@@ -172,9 +179,10 @@ type AgentSessionClosed struct {
 // AgentSessionDeleted records that an ACP session was removed from the list of sessions.
 // Its events stay in the ledger.
 //
-// Appended when a client deletes a session. No event of the session follows.
+// Appended when a client deletes a session. It is the last event on the session's subject
+// for ACP events; other events about the session can follow.
 type AgentSessionDeleted struct {
-	// SessionID is the session's key.
+	// SessionID is the id of the session.
 	SessionID string `json:"session_id"`
 	// Actor deleted it.
 	Actor Actor `json:"actor"`

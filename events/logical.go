@@ -61,7 +61,7 @@ type SessionNamed struct {
 // Appended when a client opens a session that does not exist. It is the first event on
 // the subject of the session.
 type SessionOpened struct {
-	// SessionID is the session's key: 256 random bits, 64 lowercase hex characters.
+	// SessionID is the id of the session: 256 random bits, 64 lowercase hex characters.
 	SessionID string `json:"session_id"`
 	// Kind is the kind of the session.
 	Kind SessionKind `json:"kind"`
@@ -88,7 +88,7 @@ type SessionContent struct {
 //
 // Appended when a client opens a session with entries that the session does not have.
 type SessionExpanded struct {
-	// SessionID is the session's key.
+	// SessionID is the id of the session.
 	SessionID string `json:"session_id"`
 	// DomainRevision counts the expansions of the session from 1.
 	DomainRevision int64 `json:"domain_revision"`
@@ -144,7 +144,7 @@ type SessionNext struct {
 // Appended when an execution is submitted in the session, before its requested event. A
 // turn whose request never follows is skipped.
 type SessionTurnQueued struct {
-	// SessionID is the session's key.
+	// SessionID is the id of the session.
 	SessionID string `json:"session_id"`
 	// Number counts the session's turns from 1, without gaps.
 	Number int64 `json:"number"`
@@ -163,7 +163,7 @@ type SessionTurnQueued struct {
 //
 // Appended by the process that waits for that turn.
 type SessionTurnSkipped struct {
-	// SessionID is the session's key.
+	// SessionID is the id of the session.
 	SessionID string `json:"session_id"`
 	// Number and ExecutionID are those of the turn.
 	Number      int64  `json:"number"`
@@ -178,7 +178,7 @@ type SessionTurnSkipped struct {
 // Appended when a client opens a session whose heap cannot be restored, or whose sources
 // have changed.
 type SessionRebound struct {
-	// SessionID is the session's key.
+	// SessionID is the id of the session.
 	SessionID string `json:"session_id"`
 	// Reason is a machine-readable cause: "heap_lost", "engine_changed",
 	// "catalog_changed" or "principal_changed".
@@ -208,7 +208,7 @@ type SessionRefAssigned struct {
 
 // Turn is the turn of an execution in a session. It repeats the SessionTurnQueued.
 type Turn struct {
-	// SessionID is the session's key.
+	// SessionID is the id of the session.
 	SessionID string `json:"session_id"`
 	// Number is the number of the turn, from 1.
 	Number int64 `json:"number"`
@@ -229,7 +229,7 @@ type Turn struct {
 // Appended when a client resets a session. Executions that already have a turn are not
 // affected.
 type SessionReset struct {
-	// SessionID is the session's key.
+	// SessionID is the id of the session.
 	SessionID string `json:"session_id"`
 	// Kind is the kind of the session.
 	Kind SessionKind `json:"kind"`
