@@ -40,7 +40,7 @@ func (s *removalStatements) queries() []statementDef {
 		{&s.dropEdits, `DELETE FROM tag_edits WHERE seq <= ? AND seq NOT IN (SELECT seq FROM kept_events)`},
 		{&s.dropNotes, `DELETE FROM anomalies WHERE seq <= ? AND seq NOT IN (SELECT seq FROM kept_events)`},
 		{&s.dropUnknown, `DELETE FROM unknown_events WHERE seq <= ? AND seq NOT IN (SELECT seq FROM kept_events)`},
-		// Heaps whose first producer is dropped and that a remaining run has left, too.
+		// Heaps whose first producer is dropped and that a remaining run produced too.
 		{&s.reassignedHeaps, `SELECT h.tenant, h.heap, h.size, h.engine_id, h.collected_seq, h.collected_at, h.lost_seq, x.execution_id, x.input_heap, x.completed_at, min(x.last_seq)
 			FROM heaps h JOIN executions x ON x.tenant = h.tenant AND x.output_heap = h.heap
 			WHERE h.seq <= ? AND h.seq NOT IN (SELECT seq FROM kept_events) GROUP BY h.tenant, h.heap ORDER BY h.tenant, h.heap`},
@@ -52,7 +52,8 @@ func (s *removalStatements) queries() []statementDef {
 			ORDER BY t.tenant, t.heap`},
 		{&s.dropTags, `DELETE FROM tagged WHERE tenant = ? AND heap = ?`},
 		{&s.dropUsage, `DELETE FROM tenant_usage WHERE (runs, output_bytes, heap_bytes, sessions, contexts, tagged_heaps, short_names) = (0, 0, 0, 0, 0, 0, 0)`},
-		// Heaps with tags may have lost the runs that left them.
+		// recount changes existing rows. It counts tagged heaps without a producer, which can
+		// be all that remains of a tenant: each tenant with tags needs a row.
 		{&s.putUsage, `INSERT OR IGNORE INTO tenant_usage SELECT DISTINCT tenant, 0, 0, 0, 0, 0, 0, 0 FROM tagged`},
 		// Short names stay: a removal keeps their events.
 		{&s.recount, `UPDATE tenant_usage SET
@@ -66,9 +67,9 @@ func (s *removalStatements) queries() []statementDef {
 	}
 }
 
-// reportUnrequested records an anomaly for an event of an unknown execution, unless the
-// execution may have been removed: events of a runner can follow the end of an
-// execution.
+// reportUnrequested records an anomaly for an event of an unknown execution. Once any volume
+// was removed it records none: a runner's events can follow the end of their execution, so
+// that a removal can drop the request and leave such an event.
 func (a *applier) reportUnrequested(e *events.Event, id string) error {
 	var removedUpTo uint64
 	if err := a.queryRow(a.s.removedUpTo).Scan(&removedUpTo); err != nil || removedUpTo > 0 {
@@ -82,7 +83,7 @@ func (a *applier) reportUnrequested(e *events.Event, id string) error {
 func (a *applier) applyVolumeRemoved(e *events.Event, d *events.LedgerVolumeRemoved) error {
 	err := a.exec(a.s.removal, d.Volume, d.First, d.Last, d.Ended.UnixMilli(), e.Seq, e.Time.UnixMilli(), d.Export.SHA256)
 	if err != nil || e.Kept() {
-		return err // a later removal has been applied already
+		return err // the volume of e was removed too; that removal drops these rows and more
 	}
 	if err := errors.Join(a.exec(a.s.skip, d.Last), a.storeExtents(), a.storeUsage()); err != nil {
 		return err
@@ -131,8 +132,8 @@ func (a *applier) readKept(d *events.LedgerVolumeRemoved) error {
 	return nil
 }
 
-// dropHeaps drops the heaps whose first producer is dropped. If a remaining run has
-// left the same heap, that run becomes the first producer.
+// dropHeaps drops the heaps whose first producer is dropped. If a remaining run produced the
+// same heap, that run becomes the first producer.
 func (a *applier) dropHeaps(last uint64) error {
 	type heap struct {
 		tenant, heap, engine, execution string

@@ -49,8 +49,8 @@ func (a *applier) setTags(e *events.Event, heap string, effective uint64, tags m
 	return a.indexTags(e.Tenant, heap, oldTags, tags)
 }
 
-// countTaggedHeap counts a heap that has tags for the first time, unless a run has left
-// it.
+// countTaggedHeap counts a heap that has tags for the first time, unless a known run
+// produced it.
 func (a *applier) countTaggedHeap(tenant, heap string) error {
 	var known int64
 	err := a.queryRow(a.s.heapKnown, tenant, heap).Scan(&known)

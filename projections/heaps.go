@@ -71,9 +71,9 @@ func scanHeap(scan func(...any) error) (h Heap, seq uint64, removed *events.Remo
 	return h, seq, removed, json.Unmarshal(tags, &h.Tags)
 }
 
-// Lineage returns the lineage of a heap: the first run known to have left it, then the
-// first run that left its parent heap, back to a fresh isolate. It returns
-// events.ErrNotFound for a heap that no known run left.
+// Lineage returns the lineage of a heap: the first known run that produced it, then the
+// first run that produced its parent heap, back to a fresh isolate. It returns
+// events.ErrNotFound for a heap that no known run produced.
 func (s *Store) Lineage(ctx context.Context, tenant, heap string) ([]HeapOrigin, error) {
 	rows, err := s.reader.QueryContext(ctx, `WITH RECURSIVE line (heap, execution_id, parent, created_at, depth) AS (
 			SELECT heap, execution_id, parent, created_at, 1 FROM heaps WHERE tenant = ?1 AND heap = ?2
