@@ -14,38 +14,39 @@ const (
 	maxPayload = maxFrame - 5
 )
 
-// copiedPayload is the size of a payload in bytes from which a second system call costs
-// less than a copy.
+// copiedPayload is the size in bytes below which writeFrame copies a payload behind the
+// header, for one system call. From this size on, a second system call costs less than the
+// copy.
 const copiedPayload = 32 << 10
 
 type frameType byte
 
 const (
 	// Parent to worker.
-	frameHello     frameType = 'H' // magic
+	frameHello     frameType = 'H' // helloMessage, then the base heap in data frames
 	frameTask      frameType = 'T' // taskHeader, then its bodies in data frames
 	frameAnswer    frameType = 'N' // answerHeader, then its text in data frames; only after a wait frame
-	frameTerminate frameType = 'X' // empty; ignored if its run has ended
+	frameTerminate frameType = 'X' // empty: ends the run; ignored if the run has ended
 
 	// Worker to parent.
-	frameReady    frameType = 'R' // readyMessage
+	frameReady    frameType = 'R' // readyMessage, then the base heap in data frames
 	frameAccepted frameType = 'A' // empty: the worker received the whole task and starts it
 	frameCarried  frameType = 'I' // v8.Carried, the report on the input heap; before any code runs
 	frameLines    frameType = 'L' // lines
 	frameCall     frameType = 'C' // callHeader, then the arguments in data frames
-	frameWait     frameType = 'W' // waitMessage; before the answer only an end frame may follow
+	frameWait     frameType = 'W' // waitMessage; until the parent answers, the worker may send only an end frame
 	frameEnd      frameType = 'E' // endHeader, then its bodies in data frames
 
 	// Both directions.
 	frameData frameType = 'D' // a piece of a body
 )
 
-// pipeBuffer is the size in bytes of the buffers for reading and writing. Waking the other
-// process takes longer than copying a few frames.
+// pipeBuffer is the size in bytes of the buffers for reading and writing. It holds a few small
+// frames, which then wake the other process once: waking it takes longer than copying them.
 const pipeBuffer = 16 << 10
 
-// writeBuffered calls write with a buffered writer to w and flushes it, so that small frames
-// take one system call together.
+// writeBuffered calls write with a writer that collects what is written, and passes it on to
+// w. Small frames then take one system call together.
 func writeBuffered(w io.Writer, write func(w io.Writer) error) error {
 	b := bufio.NewWriterSize(w, pipeBuffer)
 	if err := write(b); err != nil {
