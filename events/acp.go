@@ -102,8 +102,8 @@ type AgentPrompted struct {
 	// Content is the prompt.
 	Content Content[PromptContent] `json:"content"`
 	// ExecutionID is the execution that the prompt starts; empty for a command such as
-	// /clear, which starts none. If the execution was never requested, the prompt was interrupted
-	// before that.
+	// /clear, which starts none. If the execution was never requested, the prompt was
+	// interrupted before that.
 	ExecutionID string `json:"execution_id,omitempty"`
 	// Actor sent it.
 	Actor Actor `json:"actor"`

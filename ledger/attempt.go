@@ -24,11 +24,11 @@ const ReasonAttemptsExhausted = "attempts_exhausted"
 // Plan decides how a runner proceeds with a request that it received.
 //
 // A request that is delivered for the first time gets a plan without any read; Start
-// detects if this plan is wrong. For a redelivered request, Plan reads the history of
-// the execution. It ends the execution if a cancel was requested, if MaxAttempts attempts
-// ended without a result, or if the run must not be started again after an interruption. Otherwise it
-// plans another attempt, with the seed and the start time of the first. If Plan.Ended is
-// set, the runner finalizes the execution and acknowledges the request.
+// detects if this plan is wrong. For a redelivered request, Plan reads the history of the
+// execution. It ends the execution if a cancel was requested, if MaxAttempts attempts
+// ended without a result, or if the run must not be started again after an interruption.
+// Otherwise it plans another attempt, with the seed and the start time of the first. If
+// Plan.Ended is set, the runner finalizes the execution and acknowledges the request.
 //
 // A run with a turn in a logical session is planned from the recorded events of the
 // session, even at its first delivery. The run may have to wait: see Plan.WaitFor.

@@ -319,8 +319,8 @@ func orNull(s string) any {
 	return s
 }
 
-// applyHeapCollected marks a heap as collected. A heap that no known run
-// produced has no row and needs none.
+// applyHeapCollected marks a heap as collected. A heap that no known run produced has no row
+// and needs none.
 func (a *applier) applyHeapCollected(e *events.Event, d *events.HeapCollected) error {
 	var size int64
 	err := a.queryRow(a.s.collect, e.Tenant, d.Heap, e.Seq, e.Time.UnixMilli()).Scan(&size)

@@ -224,8 +224,8 @@ type sourcedError struct {
 func (e sourcedError) Error() string { return e.text }
 func (e sourcedError) Unwrap() error { return e.error }
 
-// withSources adds the sources of flags to the message of a usageError, or of a request that no
-// Daybook server answered.
+// withSources adds the sources of flags to the message of a usageError, or of a request
+// that no Daybook server answered.
 func withSources(err error, kctx *kong.Context) error {
 	if _, usage := errors.AsType[usageError](err); !usage && !errors.Is(err, client.ErrNoServer) {
 		return err

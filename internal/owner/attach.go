@@ -49,9 +49,9 @@ type Client struct {
 	Settings []string
 	// StartOwner starts an owner and returns nil once it serves. It returns
 	// datadir.ErrLocked if another process owns the directory, and ErrNotServing if the
-	// owner exited without a report or a signal interrupted its start; Attach then tries
-	// again. Attach returns any other error. If StartOwner is nil, the client needs a running owner, and
-	// ends when that owner ends.
+	// owner exited without a report or a signal interrupted its start; Attach then
+	// tries again. Attach returns any other error. If StartOwner is nil, the client
+	// needs a running owner, and ends when that owner ends.
 	StartOwner func(ctx context.Context) error
 	// Notice, if set, is called with each message to the user. A message is one line.
 	Notice func(text string)

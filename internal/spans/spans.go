@@ -40,8 +40,8 @@ func At[S Bounded](list []S, position uint64) (S, bool) {
 	return none, false
 }
 
-// After returns the first range that ends after a position, and whether there is one. The range may
-// begin at or before the position.
+// After returns the first range that ends after a position, and whether there is one. The
+// range may begin at or before the position.
 func After[S Bounded](list []S, position uint64) (S, bool) {
 	if i := endingAt(list, position+1); i < len(list) {
 		return list[i], true

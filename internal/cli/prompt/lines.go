@@ -21,7 +21,8 @@ type Editor struct {
 }
 
 // NewEditor sets up the terminal of the process and reads the history. complete lists the
-// names that begin with a word. The caller MUST call Close. ok is false if the terminal does not support it.
+// names that begin with a word. The caller MUST call Close. ok is false if the terminal
+// does not support it.
 func NewEditor(complete func(word string) []string) (_ *Editor, ok bool) {
 	if !liner.TerminalSupported() {
 		return nil, false

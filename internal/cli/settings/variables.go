@@ -90,8 +90,8 @@ func NameSources(message string, kctx *kong.Context) string {
 	return strings.Join(lines, "\n")
 }
 
-// sourceOf returns where the value of a flag of the selected command, or of all commands, is set, or an empty
-// text if that is the command line or nowhere.
+// sourceOf returns where the value of a flag of the selected command, or of all commands,
+// is set, or an empty text if that is the command line or nowhere.
 func sourceOf(kctx *kong.Context, name string) string {
 	flag := cmp.Or(flagNamed(kctx.Selected().Flags, name), flagNamed(kctx.Model.Flags, name))
 	if flag == nil || IsGiven(kctx, name) {

@@ -33,8 +33,8 @@ type Screen struct {
 	partial []byte // beginning of a character whose rest is not written yet; guarded by mu
 }
 
-// New returns the screen of an output, and detects the properties of the output. Colors are off if NO_COLOR is set or
-// TERM is dumb.
+// New returns the screen of an output, and detects the properties of the output. Colors
+// are off if NO_COLOR is set or TERM is dumb.
 func New(out io.Writer) *Screen {
 	s := &Screen{Out: out}
 	f, ok := out.(*os.File)

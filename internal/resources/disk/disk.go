@@ -117,10 +117,10 @@ func spaceOf(dir string) (size, free int64, err error) {
 }
 
 // refresh decides whether the free space is below the limits. It first reads the free space
-// if the last reading is older than fresh, or if mostUnseen bytes were written since. Once the free space was below a limit, it counts as below until it is an
-// eighth above the limit. A file system can be slow to answer, so concurrent callers use
-// the former value meanwhile. The caller MUST hold mu, which is released while the free
-// space is read.
+// if the last reading is older than fresh, or if mostUnseen bytes were written since. Once
+// the free space was below a limit, it counts as below until it is an eighth above the
+// limit. A file system can be slow to answer, so concurrent callers use the former value
+// meanwhile. The caller MUST hold mu, which is released while the free space is read.
 func (s *Space) refresh() {
 	if !s.reads && (time.Since(s.looked) >= fresh || s.unseen >= mostUnseen) {
 		before := s.unseen
@@ -244,7 +244,8 @@ func (s *Space) DropBallast() bool {
 	return os.Remove(filepath.Join(s.dir, BallastName)) == nil
 }
 
-// Probe writes a file in a directory as the embedded server would, deletes it, and returns the error.
+// Probe writes a file in a directory as the embedded server would, deletes it, and returns
+// the error.
 func Probe(dir string) error {
 	path := filepath.Join(dir, "probe")
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)

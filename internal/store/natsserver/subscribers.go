@@ -132,9 +132,9 @@ func (s *subscribers) admit(c server.ClientAuthentication, login *server.ClientO
 }
 
 // prove returns the subscriber whose key a client has, and false if the client proves no
-// known key. A client with a credentials file
-// does not name its key, because the server drops the token of the file before it calls
-// Check. Each key is tried then; there are at most 100. The caller must hold mu.
+// known key. A client with a credentials file does not name its key, because the server
+// drops the token of the file before it calls Check. Each key is tried then; there are at
+// most 100. The caller must hold mu.
 func (s *subscribers) prove(c server.ClientAuthentication, login *server.ClientOpts) (Subscriber, bool) {
 	if login.Nkey != "" {
 		who, ok := s.keys[login.Nkey]

@@ -12,10 +12,10 @@ import (
 )
 
 // Release ends the delay of a request that was returned with one, so that it is delivered
-// immediately, and waits until the server has stored that. pool is the pool of the request, and position
-// the position of its requested event. A request that was never delivered, or is
-// acknowledged, is left alone. A request that a runner has is delivered a second time;
-// the receiver MUST ask with IsHeld before it acts.
+// immediately, and waits until the server has stored that. pool is the pool of the request, and
+// position the position of its requested event. A request that was never delivered, or is
+// acknowledged, is left alone. A request that a runner has is delivered a second time; the
+// receiver MUST ask with IsHeld before it acts.
 func (s *Queue) Release(ctx context.Context, tenant, pool string, position uint64) error {
 	if err := jet.CheckTokens(tenant, pool); err != nil {
 		return fmt.Errorf("release the request at %d: %w", position, err)
