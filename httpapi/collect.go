@@ -58,9 +58,8 @@ func (a *api) collectHeaps(ctx context.Context, in *collectInput) (*collectAnswe
 	var older, keep *int
 	var dry bool
 	if len(in.RawBody) > 0 {
-		asJSON, f := bodyForm(r, in.RawBody)
-		if f != nil || !asJSON {
-			return nil, unsupported("Content-Type", "the body must be JSON: curl -X POST -H 'Content-Type: application/json' --data '{\"dry_run\":true}' ...")
+		if f := requireJSON(r, in.RawBody, `curl -X POST -H 'Content-Type: application/json' --data '{"dry_run":true}' ...`); f != nil {
+			return nil, f
 		}
 		if f := decodeObject(in.RawBody, map[string]member{"older_than_secs": integer(&older), "keep_entries": integer(&keep), "dry_run": boolean(&dry)}); f != nil {
 			return nil, f

@@ -143,6 +143,9 @@ type setContextInput struct {
 }
 
 func (a *api) setContext(ctx context.Context, in *setContextInput) (*contextAnswer, error) {
+	if f := requireJSON(requestOf(ctx), in.RawBody, `curl -X PATCH -H 'Content-Type: application/json' --data '{"custom":{"KEY":"VALUE"}}' ...`); f != nil {
+		return nil, f
+	}
 	p, f := decodeContextPatch(in.RawBody)
 	if f != nil {
 		return nil, f

@@ -174,21 +174,16 @@ func rawExec(in *execInput, r *request, s *ledger.Submission) *failure {
 
 // bodyForm reports whether the body is a JSON object or the script itself.
 func bodyForm(r *request, raw []byte) (asJSON bool, _ *failure) {
-	if enc := r.header.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
-		return false, unsupported("Content-Encoding", "the body is encoded with %q; send it without encoding", enc)
+	if f := checkBodyEncoding(r); f != nil {
+		return false, f
 	}
 	given := r.header.Get("Content-Type")
 	if given == "" {
 		return true, nil
 	}
-	name, params, err := mime.ParseMediaType(given)
+	name, _, err := mime.ParseMediaType(given)
 	if err != nil {
 		return false, unsupported("Content-Type", "Content-Type %q is not a media type; use application/json, or text/plain for the script itself", given)
-	}
-	switch charset := strings.ToLower(params["charset"]); charset {
-	case "", "utf-8", "utf8", "us-ascii":
-	default:
-		return false, unsupported("Content-Type", "the charset of the body is %q; send it in UTF-8", charset)
 	}
 	switch {
 	case name == "application/x-www-form-urlencoded":

@@ -153,9 +153,8 @@ func (a *api) setHeapTags(ctx context.Context, in *setTagsInput) (*okAnswer, err
 		return nil, err
 	}
 	r := requestOf(ctx)
-	asJSON, f := bodyForm(r, in.RawBody)
-	if f != nil || !asJSON {
-		return nil, unsupported("Content-Type", "the body must be JSON: curl -X PUT -H 'Content-Type: application/json' --data '{\"tags\":{\"KEY\":\"VALUE\"}}' ...")
+	if f := requireJSON(r, in.RawBody, `curl -X PUT -H 'Content-Type: application/json' --data '{"tags":{"KEY":"VALUE"}}' ...`); f != nil {
+		return nil, f
 	}
 	var tags map[string]string
 	if f := decodeObject(in.RawBody, map[string]member{"tags": textMap(&tags)}); f != nil {

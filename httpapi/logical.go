@@ -87,9 +87,8 @@ type declaration struct {
 
 func (a *api) openLogical(ctx context.Context, in *openLogicalInput) (*openLogicalAnswer, error) {
 	r := requestOf(ctx)
-	asJSON, f := bodyForm(r, in.RawBody)
-	if f != nil || !asJSON {
-		return nil, unsupported("Content-Type", "the body must be JSON: curl -H 'Content-Type: application/json' --data '{\"intent\":\"...\",\"seeds\":[\"builtin\"]}' ...")
+	if f := requireJSON(r, in.RawBody, `curl -H 'Content-Type: application/json' --data '{"intent":"...","seeds":["builtin"]}' ...`); f != nil {
+		return nil, f
 	}
 	o := catalog.Opening{Opening: ledger.Opening{Tenant: r.tenant, Actor: r.actor, Traceparent: r.traceparent}}
 	if f := decodeObject(in.RawBody, map[string]member{"intent": text(&o.Intent, nil), "seeds": texts(&o.Seeds), "registry_aliases": textMap(&o.Aliases)}); f != nil {

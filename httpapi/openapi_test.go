@@ -185,3 +185,27 @@ func TestBodiesAreStrict(t *testing.T) {
 		t.Errorf("only %d operations have a JSON body", bodies)
 	}
 }
+
+// A body that is compressed, or not in UTF-8, is refused for that reason by every operation
+// with a JSON body.
+func TestBodyEncodings(t *testing.T) {
+	t.Parallel()
+	s := start(t, func(o *httpapi.Options) {
+		o.Volumes, o.Collector, o.Webhooks, o.Contexts = &fakeVolumes{}, struct{ httpapi.Collector }{}, struct{ httpapi.Webhooks }{}, struct{ httpapi.Contexts }{}
+	})
+	none := strings.Repeat("0", 64)
+	for _, request := range []string{
+		"POST /api/exec", "PUT /api/heaps/" + none + "/tags", "POST /api/heaps/collect", "POST /api/logical-sessions", "POST /api/sessions/s/reset",
+		"PATCH /api/context?session=s", "POST /api/webhooks", "POST /api/webhooks/x/retry", "POST /api/ledger/volumes/1/remove",
+	} {
+		method, path, _ := strings.Cut(request, " ")
+		for _, test := range [][3]string{
+			{"Content-Encoding", "gzip", "is encoded with"},
+			{"Content-Type", "application/json; charset=utf-16", "charset"},
+		} {
+			if a := s.do(method, path, `{"x":1}`, test[0], test[1]); a.StatusCode != http.StatusUnsupportedMediaType || !strings.Contains(string(a.body), test[2]) {
+				t.Errorf("%s with %s %s: %s %s", request, test[0], test[1], a.Status, a.body)
+			}
+		}
+	}
+}

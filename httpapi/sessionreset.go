@@ -53,9 +53,8 @@ func (a *api) resetSession(ctx context.Context, in *resetInput) (*resetAnswer, e
 	r := requestOf(ctx)
 	var heap string
 	if len(in.RawBody) > 0 {
-		asJSON, f := bodyForm(r, in.RawBody)
-		if f != nil || !asJSON {
-			return nil, unsupported("Content-Type", "the body must be JSON: curl -H 'Content-Type: application/json' --data '{\"heap\":\"...\"}' ..., or without a body")
+		if f := requireJSON(r, in.RawBody, `curl -H 'Content-Type: application/json' --data '{"heap":"..."}' ..., or without a body`); f != nil {
+			return nil, f
 		}
 		if f := decodeObject(in.RawBody, map[string]member{"heap": text(&heap, nil)}); f != nil {
 			return nil, f

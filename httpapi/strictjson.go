@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
 	"reflect"
 	"slices"
@@ -22,6 +23,36 @@ import (
 // member decodes the value of one member of a JSON object. where is the path of the
 // member, for messages.
 type member func(where string, raw []byte) *failure
+
+// requireJSON returns the failure for a body that is not marked as JSON, or nil. example is a
+// command with a correct body, for the message.
+func requireJSON(r *request, raw []byte, example string) *failure {
+	if f := checkBodyEncoding(r); f != nil {
+		return f
+	}
+	if asJSON, f := bodyForm(r, raw); f != nil || !asJSON {
+		return unsupported("Content-Type", "the body must be JSON: %s", example)
+	}
+	return nil
+}
+
+// checkBodyEncoding returns the failure for a body that is compressed or not in UTF-8
+// according to its header, or nil.
+func checkBodyEncoding(r *request) *failure {
+	if enc := r.header.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
+		return unsupported("Content-Encoding", "the body is encoded with %q; send it without encoding", enc)
+	}
+	_, params, err := mime.ParseMediaType(r.header.Get("Content-Type"))
+	if err != nil {
+		return nil // bodyForm names the mistake
+	}
+	switch charset := strings.ToLower(params["charset"]); charset {
+	case "", "utf-8", "utf8", "us-ascii":
+		return nil
+	default:
+		return unsupported("Content-Type", "the charset of the body is %q; send it in UTF-8", charset)
+	}
+}
 
 // decodeObject decodes a JSON object. It refuses unknown members, names that differ in
 // case, repeated members and invalid UTF-8. The standard decoder accepts these, and the

@@ -177,8 +177,8 @@ func (a *api) removeVolume(ctx context.Context, in *removeInput) (*removeAnswer,
 	if a.volumes == nil {
 		return nil, absent("this server does not keep the ledger")
 	}
-	if asJSON, f := bodyForm(requestOf(ctx), in.RawBody); f != nil || !asJSON {
-		return nil, unsupported("Content-Type", "the body must be JSON: curl -H 'Content-Type: application/json' --data '{\"export_sha256\":\"...\"}' ...")
+	if f := requireJSON(requestOf(ctx), in.RawBody, `curl -H 'Content-Type: application/json' --data '{"export_sha256":"..."}' ...`); f != nil {
+		return nil, f
 	}
 	var export string
 	if f := decodeObject(in.RawBody, map[string]member{"export_sha256": text(&export, nil)}); f != nil {

@@ -136,8 +136,8 @@ func (a *api) addWebhook(ctx context.Context, in *addWebhookInput) (*addedWebhoo
 }
 
 func decodeWebhook(r *request, raw []byte, reg *webhook.Registration) *failure {
-	if asJSON, f := bodyForm(r, raw); f != nil || !asJSON {
-		return unsupported("Content-Type", `the body must be JSON: curl -H 'Content-Type: application/json' --data '{"url":"https://..."}' ...`)
+	if f := requireJSON(r, raw, `curl -H 'Content-Type: application/json' --data '{"url":"https://..."}' ...`); f != nil {
+		return f
 	}
 	var after *uint64
 	given := false
@@ -227,6 +227,9 @@ func (a *api) retryWebhook(ctx context.Context, in *retryInput) (*retryAnswer, e
 	r := requestOf(ctx)
 	var seqs []uint64
 	if len(strings.TrimSpace(string(in.RawBody))) > 0 {
+		if f := requireJSON(r, in.RawBody, `curl -H 'Content-Type: application/json' --data '{"sequences":[1]}' ..., or without a body`); f != nil {
+			return nil, f
+		}
 		if f := decodeObject(in.RawBody, map[string]member{"sequences": positions(&seqs)}); f != nil {
 			return nil, f
 		}
