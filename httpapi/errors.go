@@ -208,9 +208,13 @@ func (s subject) notFound() *failure {
 
 // removedFailure returns the failure for content that was removed on purpose or lost with
 // accepted damage. The message names the event that records the removal or the loss, if err
-// names that event.
+// names that event. Without an event, content whose key does not exist may also have lost its
+// key.
 func removedFailure(err error, about subject) *failure {
 	text := "the content was removed on purpose"
+	if errors.Is(err, events.ErrShredded) {
+		text = "the content cannot be decrypted: its content key was destroyed, or is missing"
+	}
 	if removed, ok := errors.AsType[*events.RemovedError](err); ok {
 		text = removed.Error()
 	}
