@@ -127,7 +127,8 @@ func (c *Client) Send(ctx context.Context, method, path string, body any, header
 	if c.opts.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.opts.Token)
 	}
-	for waited := time.Duration(0); ; {
+	waited, least := time.Duration(0), leastRetryPause
+	for {
 		resp, err := c.opts.HTTP.Do(req)
 		if err != nil {
 			return nil, noServer(ctx, err)
@@ -139,6 +140,7 @@ func (c *Client) Send(ctx context.Context, method, path string, body any, header
 		refused := answerError(resp)
 		resp.Body.Close()
 		pause, ok := retryAfter(req, resp, refused)
+		pause, least = max(pause, least), 2*least
 		if waited += pause; !ok || waited > maxRetryWait {
 			return nil, refused
 		}
@@ -154,8 +156,8 @@ func (c *Client) Send(ctx context.Context, method, path string, body any, header
 // limit of requests per second.
 const maxRetryWait = 30 * time.Second
 
-// leastRetryPause is the minimum time before a request is sent again, also if the server
-// names none.
+// leastRetryPause is the minimum time before a request is sent again for the first time, also
+// if Retry-After is 0. The minimum doubles each time.
 const leastRetryPause = 10 * time.Millisecond
 
 // retryAfter returns the time after which a refused request is sent again. ok is false if it
@@ -168,7 +170,7 @@ func retryAfter(req *http.Request, resp *http.Response, refused *Error) (pause t
 		return 0, false
 	}
 	seconds, err := strconv.ParseUint(resp.Header.Get("Retry-After"), 10, 16)
-	return max(time.Duration(seconds)*time.Second, leastRetryPause), err == nil
+	return time.Duration(seconds) * time.Second, err == nil
 }
 
 // answerBody is the body of an answer. It returns the error of a failed read as ErrNoServer
