@@ -68,6 +68,9 @@ type commands struct {
 type streams struct {
 	in       io.Reader
 	out, err *terminal.Screen
+	// serves is true for a command that serves until it is stopped. Its exit status does not
+	// depend on what it prints.
+	serves bool
 }
 
 // rawFlag turns the escapes on a terminal off.
@@ -92,10 +95,20 @@ type usageError struct{ error }
 // cancel the command.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	std := &streams{in: stdin, out: terminal.New(stdout), err: terminal.New(stderr)}
+	status := runCommand(args, std)
+	if err := std.out.Err(); err != nil && status == exitOK && !std.serves {
+		fmt.Fprintln(std.err, "daybook: write the output:", err)
+		return exitFailed
+	}
+	return status
+}
+
+// runCommand parses and runs a command line, and returns the exit status.
+func runCommand(args []string, std *streams) int {
 	exited := -1
 	parser, err := newParser(std, func(code int) { exited = code })
 	if err != nil {
-		fmt.Fprintln(stderr, "daybook:", err)
+		fmt.Fprintln(std.err, "daybook:", err)
 		return exitUsage
 	}
 	if err := checkArguments(args); err != nil {
@@ -111,8 +124,8 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return exitOK
 	}
 	kctx, err := parser.Parse(args)
-	if exited >= 0 { // the help was requested and printed
-		return exited
+	if exited >= 0 || std.out.Err() != nil { // the help was requested; Main reports if it could not be printed
+		return max(exited, exitOK)
 	}
 	if err != nil {
 		text := explainParseError(err)
@@ -123,6 +136,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return exitUsage
 	}
 	settings.PreferFlags(kctx)
+	std.serves = slices.Contains([]string{"serve", "mcp", "acp", "owner"}, kctx.Selected().Name)
 	// The first signal asks the command to end. The second one has the default action,
 	// which ends the process at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

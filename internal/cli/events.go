@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -52,7 +51,7 @@ func (c *eventsTailCmd) print(ctx context.Context, std *streams, from client.Fro
 	last := "" // position of the last event
 	for e, err := range c.api().Events(ctx, from) {
 		switch {
-		case errors.Is(err, client.ErrNoServer) && last != "":
+		case err != nil && last != "" && ctx.Err() == nil:
 			return fmt.Errorf("%w; to continue after the last printed event, repeat the command with --after %s", err, last)
 		case err != nil:
 			return err

@@ -94,9 +94,10 @@ func withRequestHint(err error, key string) error {
 	}
 }
 
-// withRunHint adds the id of an accepted run to the error if the server does not answer.
+// withRunHint adds the id of an accepted run to the error of a later request, because the
+// command must not be repeated.
 func withRunHint(err error, id string) error {
-	if !errors.Is(err, client.ErrNoServer) {
+	if _, refused := errors.AsType[*client.Error](err); !refused && !errors.Is(err, client.ErrNoServer) {
 		return err
 	}
 	return fmt.Errorf("%w; run %s is accepted: follow it with \"daybook exec watch %s\"", err, id, id)

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"github.com/mattn/go-runewidth"
@@ -31,6 +32,8 @@ type Screen struct {
 
 	mu      sync.Mutex
 	partial []byte // beginning of a character whose rest is not written yet; guarded by mu
+
+	failed atomic.Pointer[error] // the first error of a write; nil if none failed
 }
 
 // New returns the screen of an output, and detects the properties of the output. Colors
@@ -58,7 +61,7 @@ func (s *Screen) mustEscape() bool { return s.Terminal && !s.Raw }
 // Write implements io.Writer.
 func (s *Screen) Write(p []byte) (int, error) {
 	if !s.mustEscape() {
-		return s.Out.Write(p)
+		return s.write(p)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,10 +71,27 @@ func (s *Screen) Write(p []byte) (int, error) {
 		s.partial = bytes.Clone(text[len(text)-tail:])
 		text = text[:len(text)-tail]
 	}
-	if _, err := io.WriteString(s.Out, Visible(string(text), "\n\t")); err != nil {
+	if _, err := s.write([]byte(Visible(string(text), "\n\t"))); err != nil {
 		return 0, err
 	}
 	return len(p), nil
+}
+
+// write writes to the output and keeps the first error.
+func (s *Screen) write(p []byte) (int, error) {
+	n, err := s.Out.Write(p)
+	if err != nil {
+		s.failed.CompareAndSwap(nil, &err)
+	}
+	return n, err
+}
+
+// Err returns the error of the first write that failed, such as that of a full disk, or nil.
+func (s *Screen) Err() error {
+	if err := s.failed.Load(); err != nil {
+		return *err
+	}
+	return nil
 }
 
 // incompleteSize returns the size of an incomplete character at the end of p, in bytes.
@@ -93,7 +113,7 @@ func (s *Screen) WriteJSON(raw string) error {
 	if s.mustEscape() {
 		raw = visibleJSON(raw)
 	}
-	_, err := io.WriteString(s.Out, strings.TrimSuffix(raw, "\n")+"\n")
+	_, err := s.write([]byte(strings.TrimSuffix(raw, "\n") + "\n"))
 	return err
 }
 
@@ -124,7 +144,7 @@ func (s *Screen) Printf(format string, args ...any) {
 			args[i] = Visible(fmt.Sprint(arg), "\t")
 		}
 	}
-	fmt.Fprintf(s.Out, format, args...)
+	_, _ = s.write(fmt.Appendf(nil, format, args...)) // Err returns the error
 }
 
 // Colors, as parameters of an SGR sequence.
