@@ -177,6 +177,11 @@ func bodyForm(r *request, raw []byte) (asJSON bool, _ *failure) {
 	if f := checkBodyEncoding(r); f != nil {
 		return false, f
 	}
+	return bodyType(r, raw)
+}
+
+// bodyType reports whether the header marks the body as JSON or as the script itself.
+func bodyType(r *request, raw []byte) (asJSON bool, _ *failure) {
 	given := r.header.Get("Content-Type")
 	if given == "" {
 		return true, nil

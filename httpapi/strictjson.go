@@ -30,7 +30,7 @@ func requireJSON(r *request, raw []byte, example string) *failure {
 	if f := checkBodyEncoding(r); f != nil {
 		return f
 	}
-	if asJSON, f := bodyForm(r, raw); f != nil || !asJSON {
+	if asJSON, f := bodyType(r, raw); f != nil || !asJSON {
 		return unsupported("Content-Type", "the body must be JSON: %s", example)
 	}
 	return nil
@@ -42,10 +42,7 @@ func checkBodyEncoding(r *request) *failure {
 	if enc := r.header.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
 		return unsupported("Content-Encoding", "the body is encoded with %q; send it without encoding", enc)
 	}
-	_, params, err := mime.ParseMediaType(r.header.Get("Content-Type"))
-	if err != nil {
-		return nil // bodyForm names the mistake
-	}
+	_, params, _ := mime.ParseMediaType(r.header.Get("Content-Type")) // bodyType refuses a malformed type
 	switch charset := strings.ToLower(params["charset"]); charset {
 	case "", "utf-8", "utf8", "us-ascii":
 		return nil
