@@ -206,10 +206,10 @@ func (s subject) notFound() *failure {
 	return fail(http.StatusNotFound, string(ledger.CodeNotFound), s.field, "%s", text)
 }
 
-// removedFailure returns the failure for content that was removed on purpose or lost with
-// accepted damage. The message names the event that records the removal or the loss, if err
-// names that event. Without an event, content whose key does not exist may also have lost its
-// key.
+// removedFailure returns the failure for content that was removed on purpose, was lost with
+// accepted damage, or has no key. The message names the event that records the removal or the
+// loss, if err names that event. If err is events.ErrShredded and names no event, the key may
+// be missing for another reason.
 func removedFailure(err error, about subject) *failure {
 	text := "the content was removed on purpose"
 	if errors.Is(err, events.ErrShredded) {

@@ -143,8 +143,7 @@ func (s *Space) refresh() {
 func (s *Space) left() int64 { return s.free - s.unseen }
 
 // AddWritten counts bytes that are about to be written to the disk. They are subtracted from
-// the known free space until a reading replaces it that starts after the call. A nil Space
-// counts nothing.
+// the known free space until a reading that starts after the call. A nil Space counts nothing.
 func (s *Space) AddWritten(bytes int) {
 	if s == nil {
 		return
@@ -205,7 +204,7 @@ func ceilMiB(bytes int64) int64 { return (bytes + 1<<20 - 1) >> 20 }
 
 // KeepBallast creates the ballast, with its full size, if there is plenty of space and no
 // ballast of that size. If the space runs out meanwhile, it deletes the ballast; the next
-// call creates it.
+// call tries again.
 func (s *Space) KeepBallast() error {
 	s.mu.Lock()
 	plenty := s.free > s.reserve+2*s.ballast

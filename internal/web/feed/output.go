@@ -261,8 +261,8 @@ const (
 	minPause = 10 * time.Millisecond
 	maxPause = 50 * time.Millisecond
 	// followerPause is added to minPause for each follower of the same events or lines, until
-	// the pause is maxPause. Up to there, more followers cause few more deliveries per second
-	// in all.
+	// the pause is maxPause. Up to there, all followers together get fewer than
+	// 1/followerPause deliveries per second.
 	followerPause = maxPause / 64
 )
 
@@ -273,11 +273,11 @@ func livePause(followers int64) time.Duration {
 	return min(minPause+time.Duration(followers)*followerPause, maxPause)
 }
 
-// readLimiter limits the rate of reads, except of those that follow a full batch. The first
-// read is immediate.
+// readLimiter limits the rate of reads, except of those that follow a full batch.
 type readLimiter struct{ last time.Time }
 
-// wait blocks until pause has elapsed since the last read, or returns the error of ctx.
+// wait blocks until pause has elapsed since the last wait ended, or returns the error of ctx.
+// The first wait returns immediately.
 func (p *readLimiter) wait(ctx context.Context, pause time.Duration) error {
 	if early := pause - time.Since(p.last); !p.last.IsZero() && early > 0 {
 		t := time.NewTimer(early)
