@@ -127,8 +127,8 @@ func (c *Client) Send(ctx context.Context, method, path string, body any, header
 	if c.opts.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.opts.Token)
 	}
-	waited, least := time.Duration(0), leastRetryPause
-	for {
+	waited := time.Duration(0)
+	for try := 0; ; try++ {
 		resp, err := c.opts.HTTP.Do(req)
 		if err != nil {
 			return nil, noServer(ctx, err)
@@ -140,7 +140,7 @@ func (c *Client) Send(ctx context.Context, method, path string, body any, header
 		refused := answerError(resp)
 		resp.Body.Close()
 		pause, ok := retryAfter(req, resp, refused)
-		pause, least = max(pause, least), 2*least
+		pause = max(pause, leastRetryPause(try))
 		if waited += pause; !ok || waited > maxRetryWait {
 			return nil, refused
 		}
@@ -156,9 +156,11 @@ func (c *Client) Send(ctx context.Context, method, path string, body any, header
 // limit of requests per second.
 const maxRetryWait = 30 * time.Second
 
-// leastRetryPause is the minimum time before a request is sent again for the first time, also
-// if Retry-After is 0. The minimum doubles each time.
-const leastRetryPause = 10 * time.Millisecond
+// leastRetryPause returns the minimum time before a request is sent again, also if Retry-After
+// is 0. tries is the number of times that it was sent again before.
+func leastRetryPause(tries int) time.Duration {
+	return min(10*time.Millisecond<<min(tries, 10), time.Second)
+}
 
 // retryAfter returns the time after which a refused request is sent again. ok is false if it
 // is not: only reads are sent again, and only if the server sends Retry-After in seconds. A
