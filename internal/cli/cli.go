@@ -68,8 +68,8 @@ type commands struct {
 type streams struct {
 	in       io.Reader
 	out, err *terminal.Screen
-	// serves is true for a command that serves until it is stopped. Its exit status does not
-	// depend on what it prints.
+	// serves is set by a command that serves until it is stopped: its exit status does not
+	// depend on its output.
 	serves bool
 }
 
@@ -124,8 +124,11 @@ func runCommand(args []string, std *streams) int {
 		return exitOK
 	}
 	kctx, err := parser.Parse(args)
-	if exited >= 0 || std.out.Err() != nil { // the help was requested; Main reports if it could not be printed
-		return max(exited, exitOK)
+	if exited >= 0 { // the help was requested and printed
+		return exited
+	}
+	if std.out.Err() != nil { // the help was requested and could not be printed, which Main reports
+		return exitOK
 	}
 	if err != nil {
 		text := explainParseError(err)
@@ -136,7 +139,6 @@ func runCommand(args []string, std *streams) int {
 		return exitUsage
 	}
 	settings.PreferFlags(kctx)
-	std.serves = slices.Contains([]string{"serve", "mcp", "acp", "owner"}, kctx.Selected().Name)
 	// The first signal asks the command to end. The second one has the default action,
 	// which ends the process at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

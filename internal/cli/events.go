@@ -51,7 +51,7 @@ func (c *eventsTailCmd) print(ctx context.Context, std *streams, from client.Fro
 	last := "" // position of the last event
 	for e, err := range c.api().Events(ctx, from) {
 		switch {
-		case err != nil && last != "" && ctx.Err() == nil:
+		case err != nil && last != "":
 			return fmt.Errorf("%w; to continue after the last printed event, repeat the command with --after %s", err, last)
 		case err != nil:
 			return err
@@ -68,6 +68,9 @@ func (c *eventsTailCmd) print(ctx context.Context, std *streams, from client.Fro
 			}
 		default:
 			printEvent(std.out, e.CloudEvent)
+		}
+		if err := std.out.Err(); err != nil {
+			return fmt.Errorf("write the output: %w", err)
 		}
 		if shown = true; e.Sequence != "" {
 			last = e.Sequence

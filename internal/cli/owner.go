@@ -46,6 +46,7 @@ const ownerHelp = "One process owns a data directory. This command passes messag
 // attach passes messages between the standard streams and the owner of the data
 // directory.
 func (f stdioFlags) attach(ctx context.Context, kctx *kong.Context, std *streams, acp bool) error {
+	std.serves = true
 	dir, err := filepath.Abs(f.DataDir)
 	if err != nil {
 		return fmt.Errorf("resolve --data-dir: %w", err)

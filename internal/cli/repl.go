@@ -265,7 +265,7 @@ func (r *repl) run(ctx context.Context, code string) (status, err error) {
 	}
 	if following.Err() != nil {
 		if _, err := r.api().Cancel(ctx, id); err != nil {
-			fmt.Fprintln(r.std.err, "daybook: cancel:", err)
+			fmt.Fprintf(r.std.err, "daybook: cancel run %s: %v\n", id, err)
 		}
 	}
 	answer, err := r.api().Await(ctx, id, reportWait)

@@ -72,13 +72,13 @@ func (c *runCmd) Run(ctx context.Context, std *streams) error {
 	accepted := answer.Body
 	switch {
 	case c.Detach && c.JSON:
-		return std.out.PrintJSON(accepted)
+		err = std.out.PrintJSON(accepted)
 	case c.Detach:
-		_, err := fmt.Fprintln(std.out, accepted.ExecutionID)
-		return err
+		_, err = fmt.Fprintln(std.out, accepted.ExecutionID)
 	default:
-		return withRunHint(c.watch(ctx, std, accepted.ExecutionID), accepted.ExecutionID)
+		err = c.watch(ctx, std, accepted.ExecutionID)
 	}
+	return withRunHint(err, accepted.ExecutionID)
 }
 
 // withRequestHint adds a hint to the error of a submission if the server may have read the
@@ -94,10 +94,11 @@ func withRequestHint(err error, key string) error {
 	}
 }
 
-// withRunHint adds the id of an accepted run to the error of a later request, because the
-// command must not be repeated.
+// withRunHint adds the id of an accepted run to an error after the acceptance: a user who
+// repeats the command runs the code twice. It returns nil and the exit status of the run
+// unchanged.
 func withRunHint(err error, id string) error {
-	if _, refused := errors.AsType[*client.Error](err); !refused && !errors.Is(err, client.ErrNoServer) {
+	if _, ended := errors.AsType[exitError](err); err == nil || ended {
 		return err
 	}
 	return fmt.Errorf("%w; run %s is accepted: follow it with \"daybook exec watch %s\"", err, id, id)
@@ -140,7 +141,7 @@ func (c *runCmd) watch(ctx context.Context, std *streams, id string) error {
 		stopping, stop := withGrace(ctx, interruptGrace)
 		defer stop()
 		if _, err := c.api().Cancel(stopping, id); err != nil {
-			fmt.Fprintln(std.err, "daybook: cancel:", err)
+			fmt.Fprintf(std.err, "daybook: cancel run %s: %v\n", id, err)
 		}
 		return c.report(stopping, std, id)
 	}

@@ -57,6 +57,7 @@ func (c *serveCmd) options(log io.Writer) (embed.Options, error) {
 // Run takes over from a background owner and serves until a signal drains it. A second
 // signal ends the process at once. Nothing acknowledged is lost in either case.
 func (c *serveCmd) Run(ctx context.Context, kctx *kong.Context, std *streams) error {
+	std.serves = true
 	opts, err := c.options(std.err)
 	if err != nil {
 		return usageError{err}

@@ -81,7 +81,8 @@ func (s *Screen) Write(p []byte) (int, error) {
 func (s *Screen) write(p []byte) (int, error) {
 	n, err := s.Out.Write(p)
 	if err != nil {
-		s.failed.CompareAndSwap(nil, &err)
+		first := err
+		s.failed.CompareAndSwap(nil, &first)
 	}
 	return n, err
 }

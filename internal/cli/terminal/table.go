@@ -2,7 +2,6 @@ package terminal
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -55,7 +54,7 @@ func (g *Grid) Flush() error {
 	for _, row := range g.rows {
 		g.print(&b, row, widths, false)
 	}
-	_, err := io.WriteString(g.s.Out, b.String())
+	_, err := g.s.write([]byte(b.String()))
 	return err
 }
 
