@@ -47,8 +47,8 @@
 //     their permit
 //   - request.go: finds the tenant and the actor of a request; decides by its Accept header
 //     whether the response is a stream
-//   - strictjson.go: checks the type of JSON bodies, decodes them, and refuses unknown,
-//     repeated and mistyped members; parameters that may be absent
+//   - strictjson.go: refuses bodies that are compressed, not in UTF-8 or not JSON; decodes JSON
+//     bodies, and refuses unknown, repeated and mistyped members; parameters that may be absent
 //   - errors.go: decides the status, the members and Retry-After of each error response; logs
 //     responses that ended early
 //   - readyourwrites.go: makes a read wait until the projections have applied earlier writes,

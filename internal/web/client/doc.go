@@ -7,9 +7,10 @@
 //
 // The files, in reading order:
 //
-//   - client.go: Client, Answer; sends a request, and reads an answer up to its maximum size;
-//     asks whether the server is ready; resolves ids
-//   - errors.go: Error, ErrNoServer; decides whether the same request may succeed later
+//   - client.go: Client, Answer; sends a request, and sends a read again that was refused for
+//     its rate; reads an answer up to its maximum size; asks whether the server is ready;
+//     resolves ids
+//   - errors.go: Error, ErrNoServer; decides which errors are temporary, for the exit status
 //   - members.go: decides by required members whether an answer is that of a Daybook server
 //   - stream.go: reads streams of server-sent events, such as the output of a run, and
 //     requests the rest after a broken connection
