@@ -180,7 +180,8 @@ func bodyForm(r *request, raw []byte) (asJSON bool, _ *failure) {
 	return bodyType(r, raw)
 }
 
-// bodyType reports whether the header marks the body as JSON or as the script itself.
+// bodyType reports whether the body is JSON or the script itself: by its Content-Type, and for
+// a form also by its content.
 func bodyType(r *request, raw []byte) (asJSON bool, _ *failure) {
 	given := r.header.Get("Content-Type")
 	if given == "" {

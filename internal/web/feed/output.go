@@ -262,7 +262,8 @@ const (
 	maxPause = 50 * time.Millisecond
 	// followerPause is added to minPause for each follower of the same events or lines, until
 	// the pause is maxPause. Up to there, all followers together get fewer than
-	// 1/followerPause deliveries per second.
+	// 1/followerPause deliveries per second, besides those of full batches and those that
+	// deliveryBytes splits.
 	followerPause = maxPause / 64
 )
 
