@@ -68,8 +68,8 @@ type commands struct {
 type streams struct {
 	in       io.Reader
 	out, err *terminal.Screen
-	// serves is set by a command that serves until it is stopped: its exit status does not
-	// depend on its output.
+	// serves is set by serve, mcp and acp, which serve until they are stopped: their exit
+	// status does not depend on their output.
 	serves bool
 }
 

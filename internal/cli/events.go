@@ -51,10 +51,8 @@ func (c *eventsTailCmd) print(ctx context.Context, std *streams, from client.Fro
 	last := "" // position of the last event
 	for e, err := range c.api().Events(ctx, from) {
 		switch {
-		case err != nil && last != "":
-			return fmt.Errorf("%w; to continue after the last printed event, repeat the command with --after %s", err, last)
 		case err != nil:
-			return err
+			return withTailHint(err, last)
 		case e.CaughtUp:
 			if !shown {
 				c.noteUnknownSession(ctx, std, c.Session)
@@ -63,20 +61,27 @@ func (c *eventsTailCmd) print(ctx context.Context, std *streams, from client.Fro
 				return nil
 			}
 		case c.JSON:
-			if err := std.out.WriteJSON(string(e.JSON)); err != nil {
-				return err
-			}
+			_ = std.out.WriteJSON(string(e.JSON)) // Err returns the error
 		default:
 			printEvent(std.out, e.CloudEvent)
 		}
 		if err := std.out.Err(); err != nil {
-			return fmt.Errorf("write the output: %w", err)
+			return withTailHint(fmt.Errorf("write the output: %w", err), last)
 		}
 		if shown = true; e.Sequence != "" {
 			last = e.Sequence
 		}
 	}
 	return nil
+}
+
+// withTailHint adds to an error how to continue after the last printed event. last is its
+// position, or empty.
+func withTailHint(err error, last string) error {
+	if last == "" {
+		return err
+	}
+	return fmt.Errorf("%w; to continue after the last printed event, repeat the command with --after %s", err, last)
 }
 
 // subjectWidth is the number of characters of a subject in a line, enough to identify

@@ -272,7 +272,8 @@ func (r *repl) run(ctx context.Context, code string) (status, err error) {
 	if err != nil {
 		return nil, withRunHint(err, id)
 	}
-	return r.report(answer)
+	status, err = r.report(answer)
+	return status, withRunHint(err, id)
 }
 
 // report prints the outcome of a run and continues from its heap.

@@ -101,6 +101,9 @@ func withRunHint(err error, id string) error {
 	if _, ended := errors.AsType[exitError](err); err == nil || ended {
 		return err
 	}
+	if errors.Is(err, context.Canceled) {
+		err = errors.New("interrupted") // exitStatus omits the text of a cancelled context
+	}
 	return fmt.Errorf("%w; run %s is accepted: follow it with \"daybook exec watch %s\"", err, id, id)
 }
 
@@ -209,6 +212,9 @@ func (f clientFlags) report(ctx context.Context, std *streams, id string) error 
 		if e.Heap != nil {
 			std.err.Printf("heap:   %s\n", *e.Heap)
 		}
+	}
+	if err := std.out.Err(); err != nil {
+		return fmt.Errorf("write the output: %w", err)
 	}
 	return exitOf(e.Status)
 }
