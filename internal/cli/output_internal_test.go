@@ -103,20 +103,24 @@ func TestTailWithFullOutput(t *testing.T) {
 	}
 }
 
-// Every error after a run was accepted names the run.
+// Every error after a run was accepted names the run, and keeps its exit status. The exit status
+// of the run itself gets no hint.
 func TestRunHint(t *testing.T) {
 	t.Parallel()
-	for err, hint := range map[error]bool{
-		&client.Error{Status: http.StatusTooManyRequests, Message: "over the limit"}: true,
-		client.ErrNoServer: true,
-		context.Canceled:   true,
-		exitError(3):       false,
-		errFull:            true,
+	for err, want := range map[error]int{
+		&client.Error{Status: http.StatusTooManyRequests, Message: "over the limit"}: exitUnavailable,
+		client.ErrNoServer: exitUnavailable,
+		errFull:            exitFailed,
+		context.Canceled:   exitFailed,
 	} {
 		var shown strings.Builder
-		got := withRunHint(err, "x")
-		if exitStatus(got, &shown) == exitOK || strings.Contains(shown.String(), "exec watch x") != hint {
-			t.Errorf("%v is shown as %s", got, shown.String())
+		if status := exitStatus(withRunHint(err, "x"), &shown); status != want || !strings.Contains(shown.String(), "exec watch x") {
+			t.Errorf("%v: status %d, want %d, shown as %s", err, status, want, shown.String())
+		}
+	}
+	for _, err := range []error{nil, exitError(3)} {
+		if got := withRunHint(err, "x"); got != err {
+			t.Errorf("%v became %v", err, got)
 		}
 	}
 }

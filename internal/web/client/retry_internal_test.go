@@ -6,7 +6,7 @@ import (
 )
 
 // A server that asks for no pause gets 36 requests in the time of the repetitions, and not
-// thousands: 7 pauses below a second, and 29 of a second.
+// thousands: there are 7 pauses below a second between them, and 28 of a second.
 func TestLeastRetryPause(t *testing.T) {
 	t.Parallel()
 	requests, waited := 0, time.Duration(0)
