@@ -31,6 +31,9 @@ func (l *Log) storeCheckpoint(c proof.Checkpoint) error {
 	if c.Size > l.latest.Size {
 		l.latest = c
 	}
+	if l.unstored != nil && l.unstored.Size == c.Size {
+		l.unstored = nil
+	}
 	l.wake()
 	l.mu.Unlock()
 	if l.witness != nil {

@@ -86,7 +86,7 @@ type Log struct {
 	confirm []proof.Hash
 	// durable is the size that is on disk, target the end of the ledger when Run started,
 	// lastNonCheckpoint the position of the last event that is not a checkpoint, and latest the
-	// newest checkpoint of this ledger.
+	// newest checkpoint of this ledger that is in the file of checkpoints.
 	durable, target, lastNonCheckpoint uint64
 	latest                             proof.Checkpoint
 	urgentSize                         uint64 // the server waits for a checkpoint of at least this size
@@ -323,14 +323,16 @@ func (l *Log) checkCheckpoint(m events.Stored) error {
 	if root != c.Root {
 		return disagrees(c, root)
 	}
-	if c.Origin != l.keys.Origin || c.Size <= l.latest.Size {
+	if c.Origin != l.keys.Origin || c.Size <= l.latest.Size || l.unstored != nil && c.Size <= l.unstored.Size {
 		return nil
 	}
 	if _, err := proof.OpenCheckpoint(c.Note, l.keys.known...); err != nil {
 		l.log.Warn("a recorded checkpoint has no signature of this ledger's keys", "position", m.Seq, "err", err)
 		return nil
 	}
-	l.latest = c
+	// The signer stores it. Only then it is the newest checkpoint: FinalCheckpoint returns when the
+	// file contains what it waits for, even if the event is read before Append returns.
+	l.unstored = &c
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package translog_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -321,6 +322,53 @@ func TestCheckpointsOutlastAFailingLedger(t *testing.T) {
 	}
 	stop()
 	<-ended
+}
+
+// A final checkpoint is in the file of checkpoints even if the log reads its event before Append
+// reports that it is recorded, or if Append reports that it failed.
+func TestFinalCheckpointIsStored(t *testing.T) {
+	t.Parallel()
+	store := newStore(t)
+	fill(t, store, 3)
+	dir := t.TempDir()
+	log, err := translog.Open(translog.Options{Dir: dir, Every: time.Millisecond, NoSync: true, Logger: storetest.Logger(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- log.Run(ctx, store, &unansweredLedger{Store: store, log: log}) }()
+	if err := log.FinalCheckpoint(t.Context(), store); err != nil {
+		t.Errorf("FinalCheckpoint: %v", err)
+	}
+	stop()
+	<-ended
+	latest, _ := log.Latest()
+	kept, err := translog.Dir(dir).Checkpoints()
+	if err != nil || len(kept) != 1 || kept[0].Size < 3 || kept[0].Size != latest.Size {
+		t.Errorf("the file holds %+v, %v; the newest checkpoint is %+v", kept, err, latest)
+	}
+	if last, err := store.LastSeq(t.Context()); err != nil || last != 4 {
+		t.Errorf("the ledger ends at %d, %v; want one checkpoint after 3 events", last, err)
+	}
+}
+
+// unansweredLedger records events and reports an error, after the log has read the event.
+type unansweredLedger struct {
+	*jetstream.Store
+	log *translog.Log
+}
+
+func (u *unansweredLedger) Append(ctx context.Context, e events.Event, after int64) (uint64, error) {
+	seq, err := u.Store.Append(ctx, e, after)
+	for err == nil && u.log.Size() < seq {
+		select {
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-time.After(time.Millisecond):
+		}
+	}
+	return 0, cmp.Or(err, errors.New("the answer of the store is lost"))
 }
 
 type failingLedger struct {

@@ -95,15 +95,15 @@ func passes(err error) bool {
 	return ok && unwritable.Passes
 }
 
-// signDue reports whether a checkpoint is due, and whether the server waits for it. The caller must
-// hold mu.
+// signDue reports whether a checkpoint must be signed or stored, and whether the server waits for
+// it. The caller must hold mu.
 func (l *Log) signDue() (due, urgent bool) {
 	if !l.started || l.damage != nil || len(l.confirm) > 0 || l.tree.Size() < l.target || l.tree.Size() == 0 {
 		return false, false
 	}
 	urgent = l.urgentSize > l.latest.Size && l.tree.Size() >= l.urgentSize
 	requested := l.clientSize > l.latest.Size && l.tree.Size() >= l.clientSize
-	return urgent || requested || l.lastNonCheckpoint > l.latest.Size || l.latest.Note == nil, urgent
+	return urgent || requested || l.lastNonCheckpoint > l.latest.Size || l.latest.Note == nil || l.unstored != nil, urgent
 }
 
 // checkpoint signs the current tree, and records and stores the checkpoint.
@@ -117,7 +117,6 @@ func (l *Log) checkpoint(ctx context.Context, ledger Ledger) error {
 			return err
 		}
 		l.mu.Lock()
-		l.unstored = nil
 		due, _ := l.signDue()
 		l.mu.Unlock()
 		if !due {
