@@ -26,6 +26,7 @@ func (d *Daybook) startAudit(ctx context.Context) error {
 	d.audit, err = translog.Open(translog.Options{
 		Dir:                auditDir(d.opts.DataDir),
 		KeyFile:            d.opts.Proof.KeyFile,
+		SignedFile:         d.opts.Proof.SignedFile,
 		WitnessURL:         d.opts.Proof.WitnessURL,
 		Lost:               d.store.Lost,
 		OnCheckpointStored: d.syncMark,
@@ -36,12 +37,19 @@ func (d *Daybook) startAudit(ctx context.Context) error {
 	if _, ok := errors.AsType[*translog.KeyFileError](err); ok {
 		return asOption(ofField("Proof.KeyFile", err))
 	}
+	if _, ok := errors.AsType[*translog.SignedFileError](err); ok && d.opts.Proof.SignedFile != "" {
+		return asOption(ofField("Proof.SignedFile", err))
+	}
 	if err != nil {
 		return err
 	}
 	d.auditing = startTask(ctx, func(ctx context.Context) {
-		if err := d.audit.Run(ctx, d.tail, d.store); err != nil && ctx.Err() == nil {
-			// Readiness reports damage too. A restart repairs other failures.
+		err := d.audit.Run(ctx, d.tail, d.store)
+		if errors.Is(err, events.ErrDamaged) { // the ledger differs from what was signed
+			d.reportDamage(err)
+		}
+		if err != nil && ctx.Err() == nil {
+			// A restart repairs failures that are no damage.
 			d.opts.Logger.Error("the ledger is not signed any more", slog.Any("error", err))
 		}
 	})
@@ -75,6 +83,11 @@ func (d *Daybook) signFinalCheckpoint() {
 		d.opts.Logger.Warn("the last events of the ledger are not signed; the next start signs them", attrs...)
 	}
 	d.auditing.end()
+}
+
+// signedPath returns the file of the newest signed checkpoint.
+func (d *Daybook) signedPath() string {
+	return translog.SignedPath(auditDir(d.opts.DataDir), d.opts.Proof.KeyFile, d.opts.Proof.SignedFile)
 }
 
 // auditDir returns the directory of the proofs, which is separate from the streams.

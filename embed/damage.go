@@ -141,7 +141,7 @@ func (d *Daybook) checkFilesAtStart(ctx context.Context) error {
 // highestKnown returns the highest position that the ledger is known to have had,
 // according to the proofs and the high-water mark.
 func (d *Daybook) highestKnown() (uint64, error) {
-	signed, err := translog.HighestKnown(auditDir(d.opts.DataDir))
+	signed, err := translog.HighestKnown(auditDir(d.opts.DataDir), d.signedPath())
 	if err != nil {
 		return 0, fmt.Errorf("read the highest position of the proofs: %w", err)
 	}
@@ -415,7 +415,7 @@ func checkFiles(ctx context.Context, dataDir, streamsDir, keyFile string) (blobs
 	if err != nil {
 		return false, err
 	}
-	reach, err := translog.HighestKnown(auditDir(dataDir))
+	reach, err := translog.HighestKnown(auditDir(dataDir), translog.SignedPath(auditDir(dataDir), keyFile, ""))
 	if err != nil {
 		return false, fmt.Errorf("read the highest position of the proofs: %w", err)
 	}

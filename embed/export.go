@@ -21,8 +21,8 @@ import (
 type ExportOptions struct {
 	// DataDir is the data directory of a Daybook that is not running.
 	DataDir string
-	// AuditKey is Options.Proof.KeyFile, for DataDir.
-	AuditKey string
+	// AuditKey and SignedFile are Options.Proof.KeyFile and SignedFile, for DataDir.
+	AuditKey, SignedFile string
 	// Server sends a request to a running server.
 	Server audit.Get
 	// ServerPost, if set, sends a POST request. Export then asks the server to sign a
@@ -82,7 +82,7 @@ func Export(ctx context.Context, opts ExportOptions) (exported Exported, err err
 	}
 	// Without a runner and listeners this Daybook only signs the events that no checkpoint
 	// covers yet.
-	book, err := Start(ctx, Options{DataDir: opts.DataDir, Proof: ProofOptions{KeyFile: opts.AuditKey}, Runs: RunOptions{Elsewhere: true}, Storage: StorageOptions{SealEvery: sealNever, SealBytes: -1}, Logger: opts.Logger})
+	book, err := Start(ctx, Options{DataDir: opts.DataDir, Proof: ProofOptions{KeyFile: opts.AuditKey, SignedFile: opts.SignedFile}, Runs: RunOptions{Elsewhere: true}, Storage: StorageOptions{SealEvery: sealNever, SealBytes: -1}, Logger: opts.Logger})
 	if err != nil {
 		return Exported{}, err
 	}

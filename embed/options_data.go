@@ -47,6 +47,9 @@ type ProofOptions struct {
 	// KeyFile is the file of the key that signs checkpoints of the ledger. It is
 	// created if it does not exist. Default: a file in DataDir.
 	KeyFile string
+	// SignedFile is the file with the newest checkpoint that this server signed, to which a
+	// start compares the ledger. Default: KeyFile and ".signed".
+	SignedFile string
 	// WitnessURL is the address that checkpoints are sent to. A checkpoint that is not sent
 	// yet is replaced by a newer one. Default: none.
 	WitnessURL string

@@ -80,7 +80,7 @@ func highestKnownIn(dir string) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	signed, err := translog.HighestKnown(auditDir(dir))
+	signed, err := translog.HighestKnown(auditDir(dir), translog.SignedPath(auditDir(dir), "", ""))
 	if err != nil {
 		return 0, fmt.Errorf("read the highest position of the proofs: %w", err)
 	}

@@ -17,6 +17,7 @@ type eventsExportCmd struct {
 	clientFlags
 	Dir        string   `arg:"" help:"Directory to create." placeholder:"DIR"`
 	AuditKey   string   `help:"File of the signing key, if it is kept outside of --data-dir." placeholder:"FILE" env:"-"`
+	Signed     string   `name:"audit-signed" help:"File with the newest signed checkpoint, if --audit-signed of the server names one." placeholder:"FILE" env:"-"`
 	From       position `help:"First position, 1 or more. Default: that of the first event that is not removed." placeholder:"SEQUENCE"`
 	To         position `help:"Last position, inclusive. Default: the last one that the checkpoint covers." placeholder:"SEQUENCE"`
 	Since      moment   `help:"Earliest time of the events: a time such as 2026-11-21T09:30:00Z, a day, or an age such as 2h or 7d." placeholder:"TIME"`
@@ -71,7 +72,7 @@ func (c *eventsExportCmd) Run(ctx context.Context, std *streams) error {
 		Blobs: c.Heaps, Progress: p.Show, Server: c.get, ServerPost: c.post,
 	}
 	if c.DataDir != "" {
-		opts.Server, opts.ServerPost, opts.DataDir, opts.AuditKey = nil, nil, c.DataDir, c.AuditKey
+		opts.Server, opts.ServerPost, opts.DataDir, opts.AuditKey, opts.SignedFile = nil, nil, c.DataDir, c.AuditKey, c.Signed
 	}
 	if c.Checkpoint != "" {
 		var err error

@@ -41,6 +41,9 @@ func (l *Log) close(last uint64) (*events.ClosingCheckpoint, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := l.remember(c); err != nil {
+		return nil, err
+	}
 	if err := l.storeCheckpoint(c); err != nil {
 		return nil, err
 	}

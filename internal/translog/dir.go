@@ -40,12 +40,13 @@ func (d Dir) Leaves() func(position uint64) (proof.Hash, bool) {
 	return OpenProvenLeaves(string(d)).Leaf
 }
 
-// HighestKnown returns the highest position that existed according to an audit directory: the size
-// of the newest checkpoint that a key of the directory signed, or that of the tree on disk if it is
-// larger. It returns 0 for an empty directory. It ignores a tree whose files are unreadable or
-// damaged, and checkpoints that none of these keys signed. A file of keys or checkpoints that exists
-// and cannot be read is an error.
-func HighestKnown(dir string) (uint64, error) {
+// HighestKnown returns the highest position that existed according to an audit directory and a
+// signed file (see SignedPath): the size of the newest checkpoint that a key of the directory
+// signed, or that of the tree on disk if it is larger. It returns 0 for an empty directory. It
+// ignores a tree whose files are unreadable or damaged, checkpoints that none of these keys signed,
+// and a signed file that Open refuses. A file of keys or checkpoints that exists and cannot be read
+// is an error.
+func HighestKnown(dir, signedPath string) (uint64, error) {
 	var reach uint64
 	if d, err := readDurable(dir); err == nil {
 		if t, err := (&tileFiles{dir: dir}).load(d.size); err == nil && t.Root() == d.root {
@@ -63,7 +64,11 @@ func HighestKnown(dir string) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return max(reach, c.Size), nil
+	signed, err := readSigned(signedPath, keys)
+	if err != nil {
+		return max(reach, c.Size), nil //nolint:nilerr // Open reports it
+	}
+	return max(reach, c.Size, signed.Size), nil
 }
 
 // replaceFile replaces a file by rename, so that a reader finds the old or the new content. It

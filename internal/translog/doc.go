@@ -23,6 +23,8 @@
 //	prover.go       makes proofs under a checkpoint; reads tiles and leaves for clients
 //	key.go          reads or creates the ledger identity and the signing key; lists all
 //	                verification keys
+//	signed.go       keeps the newest signed checkpoint beside the key; refuses a start without a
+//	                place for it
 //	checkpoints.go  stores each signed checkpoint: appends to the file of checkpoints, and reads
 //	                it
 //	tilefiles.go    writes and reads the files of the tree

@@ -57,7 +57,7 @@ func openKeys(dir, keyFile string) (k keys, err error) {
 			return k, fmt.Errorf("%s is not a valid ledger identity; restore it from a backup", filepath.Join(dir, fileIdentity))
 		}
 	}
-	if err := k.use(cmp.Or(keyFile, filepath.Join(dir, fileKey))); err != nil {
+	if err := k.use(keyPath(dir, keyFile)); err != nil {
 		if keyFile != "" {
 			err = &KeyFileError{err}
 		}
@@ -76,6 +76,9 @@ func openKeys(dir, keyFile string) (k keys, err error) {
 	k.known, err = keepVKey(dir, k.vkey)
 	return k, err
 }
+
+// keyPath returns the path of the signing key. keyFile is Options.KeyFile.
+func keyPath(dir, keyFile string) string { return cmp.Or(keyFile, filepath.Join(dir, fileKey)) }
 
 // use reads the key in a file, or creates it.
 func (k *keys) use(keyFile string) error {
@@ -178,7 +181,7 @@ func ReadOrigin(dir, keyFile string) (string, error) {
 	case !errors.Is(err, os.ErrNotExist):
 		return "", err
 	}
-	skey, err := readKey(cmp.Or(keyFile, filepath.Join(dir, fileKey)))
+	skey, err := readKey(keyPath(dir, keyFile))
 	if errors.Is(err, os.ErrNotExist) {
 		return "", nil
 	}

@@ -42,6 +42,9 @@ type Options struct {
 	// KeyFile is the file of the signing key. Open creates it if it does not exist. Default: the
 	// file "key" in Dir.
 	KeyFile string
+	// SignedFile is the file with the newest checkpoint that this server signed. It SHOULD be
+	// where only the server can write. Default: the name of the key file and ".signed".
+	SignedFile string
 	// Every is the minimum time between two checkpoints without a request. Default: 1 s.
 	Every time.Duration
 	// WitnessURL receives every checkpoint by POST. Empty disables the witness.
@@ -75,7 +78,7 @@ type Log struct {
 	// resource.
 	exhaustedPause time.Duration
 
-	checkpointsMu sync.Mutex // guards the file of checkpoints
+	checkpointsMu sync.Mutex // guards the file of checkpoints and the signed file; locked before mu
 	filesMu       sync.Mutex // guards the files of the tree except full tiles; locked before mu
 
 	mu   sync.Mutex
@@ -89,6 +92,7 @@ type Log struct {
 	// newest checkpoint of this ledger that is in the file of checkpoints.
 	durable, target, lastNonCheckpoint uint64
 	latest                             proof.Checkpoint
+	signed                             proof.Checkpoint // the newest one that was signed, in the signed file
 	urgentSize                         uint64 // the server waits for a checkpoint of at least this size
 	clientSize                         uint64 // a client waits for a checkpoint of at least this size
 	started                            bool
@@ -119,6 +123,9 @@ func Open(opts Options) (*Log, error) {
 		return nil, err
 	}
 	if l.latest, err = lastCheckpoint(opts.Dir, l.keys.known); err != nil {
+		return nil, fmt.Errorf("open the audit log: %w", err)
+	}
+	if err := l.openSigned(); err != nil {
 		return nil, fmt.Errorf("open the audit log: %w", err)
 	}
 	l.load()
@@ -193,16 +200,18 @@ func (l *Log) run(ctx context.Context, feed Feed, ledger Ledger) error {
 	l.mu.Lock()
 	from := l.tree.Size() - uint64(len(l.confirm))
 	l.target, l.started = last, true
-	hashed, signed := l.tree.Size(), l.latest
+	hashed, mustHold := l.tree.Size(), l.mustHold()
 	l.mu.Unlock()
 	if hashed > last {
 		return fmt.Errorf("%w: the ledger ends at event %d, but %d had been hashed; restore the ledger from a backup, or start once with --accept-damage", events.ErrDamaged, last, hashed)
 	}
-	if signed.Size > last {
-		return fmt.Errorf("%w: the ledger ends at event %d, but a checkpoint of %d events was signed; restore the ledger from a backup, or start once with --accept-damage", events.ErrDamaged, last, signed.Size)
-	}
-	if err := l.matchesTree(signed); err != nil {
-		return err
+	for _, signed := range mustHold {
+		if signed.Size > last {
+			return fmt.Errorf("%w: the ledger ends at event %d, but a checkpoint of %d events was signed; restore the ledger from a backup, or start once with --accept-damage", events.ErrDamaged, last, signed.Size)
+		}
+		if err := l.matchesTree(signed); err != nil {
+			return err
+		}
 	}
 	signing, stop := context.WithCancel(ctx)
 	var beside sync.WaitGroup
@@ -254,8 +263,10 @@ func (l *Log) appendBatch(batch []events.Stored, _ uint64) error {
 		if err := l.tree.Add(leaves[i]); err != nil {
 			return err
 		}
-		if l.tree.Size() == l.latest.Size && l.tree.Root() != l.latest.Root && !eventproof.IsIncomparable(lost, l.tree.Size()) {
-			return disagrees(l.latest, l.tree.Root())
+		for _, c := range l.mustHold() {
+			if l.tree.Size() == c.Size && l.tree.Root() != c.Root && !eventproof.IsIncomparable(lost, c.Size) {
+				return disagrees(c, l.tree.Root())
+			}
 		}
 		if !eventproof.IsCheckpoint(m) {
 			l.lastNonCheckpoint = m.Seq
@@ -327,8 +338,8 @@ func (l *Log) checkCheckpoint(m events.Stored) error {
 		return nil
 	}
 	if _, err := proof.OpenCheckpoint(c.Note, l.keys.known...); err != nil {
-		l.log.Warn("a recorded checkpoint has no signature of this ledger's keys", "position", m.Seq, "err", err)
-		return nil
+		return fmt.Errorf("%w: the checkpoint at position %d names this ledger, but none of its keys signed it (%w); if the file %s of the proofs lost a key, restore it from a backup",
+			events.ErrDamaged, m.Seq, err, fileVKey)
 	}
 	// The signer stores it. Only then it is the newest checkpoint: FinalCheckpoint returns when the
 	// file contains what it waits for, even if the event is read before Append returns.

@@ -87,14 +87,14 @@ func TestScrub(t *testing.T) {
 func TestHighestKnown(t *testing.T) {
 	t.Parallel()
 	store, dir := newStore(t), t.TempDir()
-	if n, err := translog.HighestKnown(dir); n != 0 || err != nil {
+	if n, err := translog.HighestKnown(dir, translog.SignedPath(dir, "", "")); n != 0 || err != nil {
 		t.Errorf("an empty directory: %d, %v", n, err)
 	}
 	log := start(t, store, translog.Options{Dir: dir})
 	last := fill(t, store, 20)
 	mustCheckpoint(t, log, last)
 	for late := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) { // the file is written after the event
-		n, err := translog.HighestKnown(dir)
+		n, err := translog.HighestKnown(dir, translog.SignedPath(dir, "", ""))
 		if n >= last && err == nil {
 			break
 		}
@@ -113,7 +113,7 @@ func TestHighestKnown(t *testing.T) {
 	if err := os.WriteFile(path, bytes.Replace(raw, []byte("\n20\n"), []byte("\n90\n"), 1), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := translog.HighestKnown(dir); n > log.Size() || err != nil {
+	if n, err := translog.HighestKnown(dir, translog.SignedPath(dir, "", "")); n > log.Size() || err != nil {
 		t.Errorf("with a forged checkpoint: %d, %v", n, err)
 	}
 }

@@ -106,7 +106,8 @@ func (l *Log) signDue() (due, urgent bool) {
 	return urgent || requested || l.lastNonCheckpoint > l.latest.Size || l.latest.Note == nil || l.unstored != nil, urgent
 }
 
-// checkpoint signs the current tree, and records and stores the checkpoint.
+// checkpoint signs the current tree, writes the checkpoint to the signed file, and records and
+// stores it.
 func (l *Log) checkpoint(ctx context.Context, ledger Ledger) error {
 	l.mu.Lock()
 	c := proof.Checkpoint{Origin: l.keys.Origin, Size: l.tree.Size(), Root: l.tree.Root()}
@@ -125,6 +126,9 @@ func (l *Log) checkpoint(ctx context.Context, ledger Ledger) error {
 	}
 	c, err := c.Sign(l.keys.signer)
 	if err != nil {
+		return err
+	}
+	if err := l.remember(c); err != nil {
 		return err
 	}
 	_, err = ledger.Append(ctx, events.New(events.LedgerTenant, time.Now(), &events.LedgerCheckpointed{
