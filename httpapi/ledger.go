@@ -181,7 +181,7 @@ func (a *api) checkpoint(ctx context.Context, in *checkpointInput) (*streamed, e
 }
 
 type signInput struct {
-	MinSequence uint64 `header:"Daybook-Min-Sequence" doc:"Position that the checkpoint must cover, even if its event is a checkpoint."`
+	MinSequence uint64 `header:"Daybook-Min-Sequence" doc:"Position that the checkpoint must cover. It must be recorded."`
 }
 
 // signCheckpoint responds with a checkpoint of all recorded events.
@@ -198,7 +198,7 @@ func (a *api) signCheckpoint(ctx context.Context, in *signInput) (*streamed, err
 	}
 	waiting, stop := context.WithTimeout(ctx, positionTimeout)
 	defer stop()
-	c, err := a.proofs.Fresh(waiting, edge, in.MinSequence)
+	c, err := a.proofs.Fresh(waiting, edge)
 	if err != nil && !errors.Is(err, events.ErrDamaged) && ctx.Err() == nil {
 		err = unavailable("sign a checkpoint: %v; try again in a second", err)
 	}

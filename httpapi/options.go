@@ -123,10 +123,9 @@ type Proofs interface {
 	// Newest returns the newest checkpoint. It causes no signature. covers is a position:
 	// if a checkpoint that includes it is due, Newest waits for that checkpoint.
 	Newest(ctx context.Context, covers uint64) (proof.Checkpoint, error)
-	// Fresh returns a checkpoint that includes all events up to the position last, except
-	// checkpoints at the end of this range. covers is a position that the checkpoint
-	// includes in any case. Fresh signs a new checkpoint if necessary.
-	Fresh(ctx context.Context, last, covers uint64) (proof.Checkpoint, error)
+	// Fresh returns a checkpoint that includes all events up to the position last. It signs a
+	// new checkpoint if necessary.
+	Fresh(ctx context.Context, last uint64) (proof.Checkpoint, error)
 	// Covers reports whether a checkpoint covers all events up to the position last, except
 	// checkpoints at the end of this range. It waits until the event at last is hashed.
 	Covers(ctx context.Context, c proof.Checkpoint, last uint64) bool

@@ -24,9 +24,10 @@ const unwritablePause = 200 * time.Millisecond
 // onDemandEvery is the minimum time between two checkpoints that clients request.
 const onDemandEvery = 250 * time.Millisecond
 
-// sign creates checkpoints until ctx is done. While there are new events, it creates one checkpoint
+// sign creates checkpoints until ctx is done. While there are new events, it records one checkpoint
 // per Options.Every. It creates one immediately if the server waits for it, and one per
-// onDemandEvery for clients. An idle ledger gets none.
+// onDemandEvery for clients. A second checkpoint, which is not recorded, covers the event of the
+// first one if no other event follows. An idle ledger gets none.
 func (l *Log) sign(ctx context.Context, ledger Ledger) {
 	var last time.Time
 	pause := l.opts.Every
@@ -95,34 +96,42 @@ func passes(err error) bool {
 	return ok && unwritable.Passes
 }
 
-// signDue reports whether a checkpoint must be signed or stored, and whether the server waits for
-// it. The caller must hold mu.
+// signDue reports whether a checkpoint must be signed or stored, and whether it must be signed
+// immediately: because the server waits for it, or because only checkpoints are not covered. The
+// caller must hold mu.
 func (l *Log) signDue() (due, urgent bool) {
 	if !l.started || l.damage != nil || len(l.confirm) > 0 || l.tree.Size() < l.target || l.tree.Size() == 0 {
 		return false, false
 	}
-	urgent = l.urgentSize > l.latest.Size && l.tree.Size() >= l.urgentSize
-	requested := l.clientSize > l.latest.Size && l.tree.Size() >= l.clientSize
-	return urgent || requested || l.lastNonCheckpoint > l.latest.Size || l.latest.Note == nil || l.unstored != nil, urgent
+	due = l.tree.Size() > l.latest.Size
+	urgent = due && (l.onlyCheckpointsFollow() || l.tree.Size() >= l.urgentSize && l.urgentSize > l.latest.Size)
+	return due || l.unstored != nil, urgent
 }
 
-// checkpoint signs the current tree, writes the checkpoint to the signed file, and records and
-// stores it.
+// onlyCheckpointsFollow reports whether all events after the newest checkpoint are checkpoints. The
+// next checkpoint is then not recorded: each recorded one would be an event that none covers. The
+// caller must hold mu.
+func (l *Log) onlyCheckpointsFollow() bool {
+	return l.latest.Note != nil && l.lastNonCheckpoint <= l.latest.Size
+}
+
+// checkpoint signs the current tree, writes the checkpoint to the signed file, records it unless
+// only checkpoints follow the last one, and stores it.
 func (l *Log) checkpoint(ctx context.Context, ledger Ledger) error {
 	l.mu.Lock()
-	c := proof.Checkpoint{Origin: l.keys.Origin, Size: l.tree.Size(), Root: l.tree.Root()}
 	unstored := l.unstored
 	l.mu.Unlock()
 	if unstored != nil {
 		if err := l.storeCheckpoint(*unstored); err != nil { // until it is stored, no further checkpoint is recorded
 			return err
 		}
-		l.mu.Lock()
-		due, _ := l.signDue()
-		l.mu.Unlock()
-		if !due {
-			return nil
-		}
+	}
+	l.mu.Lock()
+	due, _ := l.signDue()
+	c, record := proof.Checkpoint{Origin: l.keys.Origin, Size: l.tree.Size(), Root: l.tree.Root()}, !l.onlyCheckpointsFollow()
+	l.mu.Unlock()
+	if !due {
+		return nil
 	}
 	c, err := c.Sign(l.keys.signer)
 	if err != nil {
@@ -131,11 +140,13 @@ func (l *Log) checkpoint(ctx context.Context, ledger Ledger) error {
 	if err := l.remember(c); err != nil {
 		return err
 	}
-	_, err = ledger.Append(ctx, events.New(events.LedgerTenant, time.Now(), &events.LedgerCheckpointed{
-		LedgerID: l.keys.ID, Origin: c.Origin, Size: c.Size, RootHash: proof.EncodeHash(c.Root), Note: string(c.Note),
-	}), -1)
-	if err != nil {
-		return err
+	if record {
+		_, err = ledger.Append(ctx, events.New(events.LedgerTenant, time.Now(), &events.LedgerCheckpointed{
+			LedgerID: l.keys.ID, Origin: c.Origin, Size: c.Size, RootHash: proof.EncodeHash(c.Root), Note: string(c.Note),
+		}), -1)
+		if err != nil {
+			return err
+		}
 	}
 	if err := l.storeCheckpoint(c); err != nil {
 		l.mu.Lock()
@@ -185,11 +196,16 @@ func (l *Log) FinalCheckpoint(ctx context.Context, ledger Ledger) error {
 		}
 		last, err = ledger.LastSeq(ctx)
 	}
-	if err == nil {
-		_, err = l.through(ctx, last, 0, &l.urgentSize, true)
-	}
-	if err == nil {
-		return nil
+	var c proof.Checkpoint
+	for err == nil {
+		if c, err = l.through(ctx, last, &l.urgentSize, true); err != nil {
+			break
+		}
+		covered := last
+		// The checkpoint may be an event after those that it covers.
+		if last, err = ledger.LastSeq(ctx); err == nil && (last <= c.Size || last > covered+1) {
+			return nil
+		}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -213,41 +229,37 @@ func (e *UnsignedError) Error() string {
 // Unwrap returns the reason.
 func (e *UnsignedError) Unwrap() error { return e.err }
 
-// CheckpointThrough returns a checkpoint that covers every event up to a position, except for
-// checkpoints at the end of that range. If there is none, it requests one and waits for it. A
-// repeated call requests nothing. CheckpointThrough fails immediately if checkpoints cannot be
+// CheckpointThrough returns a checkpoint that covers every event up to a position. If there is none,
+// it requests one and waits for it. CheckpointThrough fails immediately if checkpoints cannot be
 // recorded now.
 func (l *Log) CheckpointThrough(ctx context.Context, last uint64) (proof.Checkpoint, error) {
-	return l.through(ctx, last, 0, &l.urgentSize, false)
+	return l.through(ctx, last, &l.urgentSize, false)
 }
 
-// Fresh is CheckpointThrough for clients: all their requests together cause at most one checkpoint
-// per onDemandEvery. The result also covers the position in the argument covers, even if the event
-// at this position is one of the checkpoints at the end of the range.
-func (l *Log) Fresh(ctx context.Context, last, covers uint64) (proof.Checkpoint, error) {
-	return l.through(ctx, max(last, covers), covers, &l.clientSize, false)
+// Fresh is CheckpointThrough for clients: all their requests together cause at most one recorded
+// checkpoint per onDemandEvery.
+func (l *Log) Fresh(ctx context.Context, last uint64) (proof.Checkpoint, error) {
+	return l.through(ctx, last, &l.clientSize, false)
 }
 
-// through returns a checkpoint that covers every event up to last, except for checkpoints at the end
-// of that range, and that covers the position in the argument covers in any case. size points to the
-// field of Log from which the signer reads the size that it must sign. With insist set, through
-// waits until checkpoints can be recorded; otherwise it fails while they cannot.
-func (l *Log) through(ctx context.Context, last, covers uint64, size *uint64, insist bool) (proof.Checkpoint, error) {
+// through returns a checkpoint that covers every event up to last. size points to the field of Log
+// from which the signer reads the size that it must sign. With insist set, through waits until
+// checkpoints can be recorded; otherwise it fails while they cannot.
+func (l *Log) through(ctx context.Context, last uint64, size *uint64, insist bool) (proof.Checkpoint, error) {
 	for {
 		l.mu.Lock()
 		hashed, signed, broken, changed := l.tree.Size(), l.latest, l.damage, l.changedCh
 		if !insist {
 			broken = cmp.Or(broken, l.failing)
 		}
-		need := max(l.lastNonCheckpoint, covers)
-		if hashed >= last && need > signed.Size {
-			*size = max(*size, need)
+		if hashed >= last && last > signed.Size {
+			*size = max(*size, last)
 		}
 		l.mu.Unlock()
 		switch {
 		case broken != nil:
 			return proof.Checkpoint{}, broken
-		case hashed >= last && need <= signed.Size && (signed.Note != nil || last == 0):
+		case hashed >= last && last <= signed.Size:
 			return signed, nil
 		case hashed >= last:
 			l.signal()
@@ -261,14 +273,13 @@ func (l *Log) through(ctx context.Context, last, covers uint64, size *uint64, in
 }
 
 // Newest returns the newest checkpoint and requests none. It waits for a checkpoint that covers a
-// position if the signer will create one without a request. The signer creates none while the
-// newest checkpoint covers all events except those that record checkpoints. If ctx is done or
-// checkpoints cannot be recorded now, Newest returns the newest existing checkpoint.
+// position if the signer will create one without a request. If ctx is done or checkpoints cannot be
+// recorded now, Newest returns the newest existing checkpoint.
 func (l *Log) Newest(ctx context.Context, covers uint64) (proof.Checkpoint, error) {
 	for {
 		l.mu.Lock()
 		c, damage, failing, hashed, changed := l.latest, l.damage, l.failing, l.tree.Size(), l.changedCh
-		coming := hashed < covers || l.lastNonCheckpoint > c.Size
+		coming := hashed < covers || hashed > c.Size
 		l.mu.Unlock()
 		switch {
 		case damage != nil:
