@@ -5,7 +5,9 @@
 // checkpoint to a directory.
 //
 // Verification trusts only the keys that the caller gives. Without keys it uses those found beside
-// the data, which detects accidents only, because anyone who can write the data can replace them.
+// the data, which detects accidents only, because anyone who can write the data can replace them:
+// the verdict is then never Intact. A ledger that was set back or forked by the holder of the key is
+// found only with checkpoints that the verifier kept.
 // It reports all findings and repairs nothing. An error means that the check could not be
 // completed; all problems of the data are in the Report. The same selection under the same
 // checkpoint exports the same bytes.
@@ -19,9 +21,12 @@
 //
 // Files, in reading order:
 //
-//	report.go       lists findings, decides the verdict, and writes the report as text
+//	report.go       lists findings, and writes the report as text
+//	verdict.go      decides the verdict; says what it means
 //	verify.go       Verify: compares a ledger at rest with its checkpoints, the files of its tree
 //	                and its blobs; finds missing positions
+//	known.go        compares checkpoints that the verifier kept, with the tree or by a proof
+//	memory.go       Memory: the directory of keys and checkpoints that the verifier keeps
 //	rules.go        checks the rules between events; lists the heaps and texts that events name
 //	removal.go      checks removed volumes
 //	volumeexport.go computes the file of events that an export of a volume must have; reads the

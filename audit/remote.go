@@ -84,16 +84,20 @@ func (r *Remote) Signed(ctx context.Context, covers uint64) (SourceState, error)
 	if covers == 0 {
 		if r.post != nil {
 			if resp, err := r.post(ctx, ledgerPath+"checkpoint", header...); err == nil {
-				return readSigned(ctx, resp)
+				made, err := readSigned(ctx, resp)
+				made.CoversAll = true
+				return made, err
 			}
 		}
 		newest, err := r.checkpoint(ctx, r.get, header)
 		if err != nil || newest.Pending == 0 {
+			newest.CoversAll = err == nil
 			return newest, err
 		}
 		// The server usually signs them within a second, without a request.
 		covering := strconv.FormatUint(newest.Checkpoint.Size+newest.Pending, 10)
 		if next, err := r.checkpoint(ctx, r.get, append(header, "Daybook-Min-Sequence", covering)); err == nil {
+			next.CoversAll = true
 			return next, nil
 		}
 		return newest, ctx.Err()
@@ -283,11 +287,43 @@ func (r *Remote) findDamage(ctx context.Context, b Blob) (what string, damaged b
 	return "", false
 }
 
+// consistency asks the server for a proof that the tree of size to extends the tree of size from.
+func (r *Remote) consistency(ctx context.Context, from, to uint64) (proof.Consistency, error) {
+	query := url.Values{"from": {strconv.FormatUint(from, 10)}, "to": {strconv.FormatUint(to, 10)}}
+	resp, err := r.get(ctx, ledgerPath+"proof?"+query.Encode(), "Accept", "application/json")
+	if err != nil {
+		return proof.Consistency{}, err
+	}
+	defer resp.Body.Close()
+	var answer struct {
+		FromRoot string   `json:"from_root_hash"`
+		Hashes   []string `json:"hashes"`
+	}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswerBytes)).Decode(&answer); err != nil {
+		return proof.Consistency{}, cutOff(ctx, fmt.Errorf("read the server's proof: %w", err))
+	}
+	p := proof.Consistency{From: from, To: to}
+	if p.FromRoot, err = proof.DecodeHash(answer.FromRoot); err != nil {
+		return p, nil //nolint:nilerr // an invalid proof is a finding
+	}
+	for _, text := range answer.Hashes {
+		h, err := proof.DecodeHash(text)
+		if err != nil {
+			return proof.Consistency{From: from, To: to}, nil //nolint:nilerr // an invalid proof is a finding
+		}
+		p.Hashes = append(p.Hashes, h)
+	}
+	return p, nil
+}
+
 // VerifyServer verifies a server without trusting it: its events under its checkpoint, or each
 // event with a proof if the server shows those of one tenant only.
 func VerifyServer(ctx context.Context, r *Remote, opts VerifyOptions) (*Report, error) {
 	began := time.Now()
 	if err := proof.CheckVKeys(opts.Keys); err != nil {
+		return nil, err
+	}
+	if err := checkKnown(opts); err != nil {
 		return nil, err
 	}
 	report, err := verifyServer(ctx, r, opts)
@@ -303,8 +339,9 @@ func verifyServer(ctx context.Context, r *Remote, opts VerifyOptions) (*Report, 
 	began := time.Now()
 	signed, err := r.Signed(ctx, 0)
 	if isEmpty(err) {
-		empty := &Report{Source: opts.Source, Complete: true, Pinned: len(opts.Keys) > 0}
-		return empty.finish(began), nil
+		empty := newVerifier(opts, false)
+		empty.finish()
+		return empty.report.finish(began), nil
 	}
 	if err != nil {
 		return nil, err
@@ -328,7 +365,6 @@ func verifyServer(ctx context.Context, r *Remote, opts VerifyOptions) (*Report, 
 	l.expectLost(signed.Lost)
 	l.removedUpTo = signed.Removed
 	l.report.Pinned = pinned
-	l.report.Unsigned = signed.Pending
 	err = l.run(ctx, func(emit func([]pair) error) error {
 		b := batches{emit: emit}
 		if err := r.Lines(ctx, c, s, 0, b.add); err != nil {
@@ -336,6 +372,12 @@ func verifyServer(ctx context.Context, r *Remote, opts VerifyOptions) (*Report, 
 		}
 		return b.flush()
 	})
+	if !signed.CoversAll {
+		l.report.Unsigned = signed.Pending
+	}
+	if err == nil && l.proven {
+		err = l.checkExtends(c, func(from, to uint64) (proof.Consistency, error) { return r.consistency(ctx, from, to) })
+	}
 	if err == nil && !opts.SkipBlobs {
 		err = l.readBlobs(ctx, r)
 	}

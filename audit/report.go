@@ -18,21 +18,6 @@ type Finding struct {
 // mostFindings is the maximum number of listed findings. All are counted.
 const mostFindings = 100
 
-// Verdict is the outcome of a verification.
-type Verdict string
-
-// The verdicts.
-const (
-	// Intact means that all checks passed.
-	Intact Verdict = "intact"
-	// NotIntact means that a check failed.
-	NotIntact Verdict = "not_intact"
-	// WrongKey means that all other checks passed, but no checkpoint is signed with any of the
-	// keys that the caller gave: either these are keys of another ledger, or this ledger is signed
-	// with a key that the caller does not trust.
-	WrongKey Verdict = "wrong_key"
-)
-
 // Report is the result of a verification.
 type Report struct {
 	// OK is true if the verdict is Intact.
@@ -69,8 +54,19 @@ type Report struct {
 	Incomparable int             `json:"incomparable_checkpoints,omitempty"`
 	// Removed are the volumes that events record as removed.
 	Removed []RemovedVolume `json:"removed,omitempty"`
-	// Unsigned is the number of events that no checkpoint covers yet.
-	Unsigned uint64 `json:"unsigned"`
+	// Unsigned is the number of events that no checkpoint covers, and UnsignedSince the time of the
+	// first one, if it is known.
+	Unsigned      uint64     `json:"unsigned"`
+	UnsignedSince *time.Time `json:"unsigned_since,omitempty"`
+	// SignedTime is the time of the newest event that the checkpoint of Signed covers, if it was
+	// read. TooOld is true if it is older than VerifyOptions.MaxAge.
+	SignedTime *time.Time `json:"signed_time,omitempty"`
+	TooOld     bool       `json:"too_old,omitempty"`
+	// Checkpoint is the checkpoint of Signed, as a signed note. Keep it for the next verification;
+	// see VerifyOptions.Known.
+	Checkpoint string `json:"checkpoint,omitempty"`
+	// Known is the number of checkpoints in VerifyOptions.Known that hold.
+	Known int `json:"known_checkpoints,omitempty"`
 	// Executions, Ended and Entries count the executions, ended executions and session entries that
 	// the rules were applied to. Blobs counts the blobs that were read and hashed, Tiles the files
 	// of the tree that were compared.
@@ -84,6 +80,11 @@ type Report struct {
 	Found    int           `json:"found"`
 	Elapsed  time.Duration `json:"elapsed_ns"`
 
+	// contradictions counts the findings that a checkpoint of a trusted key contradicts the events,
+	// and contradicted is the size of the smallest such checkpoint. beyond counts the findings that
+	// one covers more events than there are.
+	contradictions, beyond int
+	contradicted           uint64
 	// foreign is the text of the finding that no checkpoint is signed with any of the given keys,
 	// or "".
 	foreign string
@@ -115,16 +116,24 @@ func (r *Report) addFinding(seq uint64, format string, args ...any) {
 	}
 }
 
-// finish sets the verdict. It is WrongKey only if nothing else is wrong.
-func (r *Report) finish(began time.Time) *Report {
-	switch {
-	case r.Found == 0 && r.foreign == "":
-		r.Verdict = Intact
-	case r.Found == 0 && r.Pinned:
-		r.Verdict = WrongKey
-	default:
-		r.Verdict = NotIntact
+// addContradiction reports that a checkpoint of a trusted key contradicts the events.
+func (r *Report) addContradiction(seq, size uint64, format string, args ...any) {
+	if r.contradictions == 0 || size < r.contradicted {
+		r.contradicted = size
 	}
+	r.contradictions++
+	r.addFinding(seq, format, args...)
+}
+
+// addBeyond reports that a checkpoint of a trusted key covers more events than there are.
+func (r *Report) addBeyond(format string, args ...any) {
+	r.beyond++
+	r.addFinding(0, format, args...)
+}
+
+// finish sets the verdict.
+func (r *Report) finish(began time.Time) *Report {
+	r.Verdict = r.decide()
 	if r.foreign != "" {
 		r.addFinding(0, "%s", r.foreign)
 	}
@@ -142,16 +151,9 @@ func (r *Report) String() string {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "  %-12s %s\n", name, inLine(fmt.Sprintf(format, args...)))
 	}
-	switch r.Verdict {
-	case Intact:
-		fmt.Fprintf(&b, "INTACT  %s\n", r.Source)
-	case WrongKey:
-		fmt.Fprintf(&b, "WRONG KEY  %s\n", r.Source)
-	default:
-		fmt.Fprintf(&b, "NOT INTACT  %s\n", r.Source)
-	}
+	fmt.Fprintf(&b, "%s  %s\n", r.title(), r.Source)
 	switch {
-	case r.Events == 0 && r.Signed == 0 && r.OK:
+	case r.Events == 0 && r.Signed == 0 && r.Found == 0:
 		line("events", "none: the ledger is empty, so there is nothing to prove yet")
 	case r.Events == 0:
 		line("events", "none")
@@ -193,6 +195,12 @@ func (r *Report) String() string {
 		}
 		line("signed", "%d %s, tree hash %s", r.Signed, noun, r.Root)
 		line("checkpoints", "%d compared", r.Checkpoints)
+		if r.SignedTime != nil {
+			line("", "the newest signed event is of %s", events.FormatTime(*r.SignedTime))
+		}
+	}
+	if r.Known > 0 {
+		line("known", "%d checkpoints that were kept hold", r.Known)
 	}
 	if r.Foreign > 0 {
 		line("", "%d more are signed with keys that were not given", r.Foreign)
@@ -209,7 +217,11 @@ func (r *Report) String() string {
 		line("", "(%s)", trust)
 	}
 	if r.Unsigned > 0 {
-		line("not signed", "%d after the last checkpoint, which the next one covers", r.Unsigned)
+		since := ""
+		if r.UnsignedSince != nil {
+			since = "; the oldest is of " + events.FormatTime(*r.UnsignedSince)
+		}
+		line("not signed", "%d after the last checkpoint%s", r.Unsigned, since)
 	}
 	line("executions", "%d, of which %d ended; %d session entries", r.Executions, r.Ended, r.Entries)
 	line("blobs", "%d read and hashed", r.Blobs)
@@ -230,8 +242,8 @@ func (r *Report) String() string {
 	if more := r.Found - 10; more > 0 {
 		fmt.Fprintf(&b, "  ! and %d more (--json lists up to %d)\n", more, mostFindings)
 	}
-	if r.Verdict == WrongKey {
-		b.WriteString("Everything else holds. Either the key is of another ledger, or this ledger is not signed by the one you trust: compare your key with the one that the operator of the ledger publishes.\n")
+	if advice := r.advice(); advice != "" {
+		b.WriteString(advice + "\n")
 	}
 	return b.String()
 }

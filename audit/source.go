@@ -41,6 +41,9 @@ type SourceState struct {
 	// Pending is the number of newer events that no checkpoint covers; 0 if only checkpoints are
 	// newer.
 	Pending uint64
+	// CoversAll is true if Checkpoint covers every event that was recorded when Signed was called,
+	// according to the source.
+	CoversAll bool
 }
 
 // Stream reads the stored messages of the ledger.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"sync"
@@ -44,6 +45,11 @@ type VerifyOptions struct {
 	// Keys are the trusted verification keys. If empty, those found beside the data are used. This
 	// detects accidents only, because anyone who can write the data can replace them.
 	Keys []string
+	// Known are checkpoints that the caller kept, each signed with one of Keys. The ledger MUST
+	// extend the tree of each.
+	Known []proof.Checkpoint
+	// MaxAge is the maximum age of the newest event that a checkpoint covers. 0 accepts any age.
+	MaxAge time.Duration
 	// Dir is the audit directory to compare a ledger at rest with. nil compares none.
 	Dir Directory
 	// SkipBlobs skips the verification of heaps and texts.
@@ -80,8 +86,11 @@ type verifier struct {
 	rules  *rules
 	tree   *proof.Tree
 	recent *recentTiles // the tiles of tree
-	// kept are known checkpoints that are to be compared, by size.
-	kept map[uint64][]proof.Checkpoint
+	// kept are the checkpoints of the ledger that are to be compared, by size, and known those of
+	// VerifyOptions.Known.
+	kept, known map[uint64][]proof.Checkpoint
+	// times are the times of the last two events, the newer one last.
+	times [2]time.Time
 	// counted are the sizes of the checkpoints that hold.
 	counted map[uint64]bool
 	// lost are the positions that the source reports as lost. named are those that an event
@@ -97,8 +106,17 @@ func newVerifier(opts VerifyOptions, partial bool) *verifier {
 	recent := &recentTiles{tiles: map[proof.Tile][]byte{}}
 	return &verifier{
 		opts: opts, report: r, rules: newRules(r, partial), kept: map[uint64][]proof.Checkpoint{}, counted: map[uint64]bool{},
-		tree: proof.NewTree(recent), recent: recent,
+		tree: proof.NewTree(recent), recent: recent, known: bySize(opts.Known),
 	}
+}
+
+// bySize groups checkpoints by their size.
+func bySize(list []proof.Checkpoint) map[uint64][]proof.Checkpoint {
+	sizes := map[uint64][]proof.Checkpoint{}
+	for _, c := range list {
+		sizes[c.Size] = append(sizes[c.Size], c)
+	}
+	return sizes
 }
 
 // Verify checks a ledger at rest: the tree against every checkpoint in the ledger and in the audit
@@ -107,6 +125,9 @@ func newVerifier(opts VerifyOptions, partial bool) *verifier {
 func Verify(ctx context.Context, archive Archive, blobs Blobs, opts VerifyOptions) (*Report, error) {
 	began := time.Now()
 	if err := proof.CheckVKeys(opts.Keys); err != nil {
+		return nil, err
+	}
+	if err := checkKnown(opts); err != nil {
 		return nil, err
 	}
 	pinned := len(opts.Keys) > 0
@@ -159,9 +180,7 @@ func (v *verifier) openDir() error {
 	if err != nil {
 		return fmt.Errorf("read the checkpoints beside the ledger: %w", err)
 	}
-	for _, c := range list {
-		v.kept[c.Size] = append(v.kept[c.Size], c)
-	}
+	v.kept = bySize(list)
 	durable, err := v.opts.Dir.DurableSize()
 	if err != nil {
 		return nil //nolint:nilerr // the next start computes the files of the tree again
@@ -265,12 +284,17 @@ func (v *verifier) take(p *hashedEvent) error {
 	if d, ok := p.event.Data.(*events.LedgerVolumeRemoved); ok {
 		v.sawRemoval(&p.event, d)
 	}
+	v.times[0], v.times[1] = v.times[1], p.event.Time
 	v.rules.apply(&p.event)
 	if eventproof.HoldsCheckpoint(p.stored) {
 		v.checkRecordedCheckpoint(p)
 	}
 	if !v.proven {
 		v.keptHere()
+	}
+	if seq > r.Signed && r.UnsignedSince == nil {
+		since := p.event.Time
+		r.UnsignedSince = &since
 	}
 	return nil
 }
@@ -285,6 +309,10 @@ func (v *verifier) keptHere() {
 		}
 	}
 	delete(v.kept, v.tree.Size())
+	for _, c := range v.known[v.tree.Size()] {
+		v.compareKnown(c, v.tree.Root())
+	}
+	delete(v.known, v.tree.Size())
 }
 
 // expectLost accepts positions as lost. checkLost later requires an event that records them.
@@ -319,11 +347,16 @@ func (v *verifier) checkRecordedCheckpoint(p *hashedEvent) {
 // compare checks a checkpoint against the computed tree hash.
 func (v *verifier) compare(c proof.Checkpoint, root proof.Hash, seq uint64) {
 	r := v.report
+	_, err := proof.OpenCheckpoint(c.Note, v.opts.Keys...)
 	if c.Root != root {
-		r.addFinding(seq, "a checkpoint of %s says that the first %d events have the tree hash %s; computed from the events it is %s", c.Origin, c.Size, proof.EncodeHash(c.Root), proof.EncodeHash(root))
+		add := r.addFinding
+		if err == nil {
+			add = func(seq uint64, format string, args ...any) { r.addContradiction(seq, c.Size, format, args...) }
+		}
+		add(seq, "a checkpoint of %s says that the first %d events have the tree hash %s; computed from the events it is %s", c.Origin, c.Size, proof.EncodeHash(c.Root), proof.EncodeHash(root))
 		return
 	}
-	switch _, err := proof.OpenCheckpoint(c.Note, v.opts.Keys...); {
+	switch {
 	case errors.Is(err, proof.ErrUnknownKey):
 		r.Foreign++
 	case err != nil:
@@ -335,8 +368,22 @@ func (v *verifier) compare(c proof.Checkpoint, root proof.Hash, seq uint64) {
 		}
 		if c.Size >= r.Signed {
 			r.Signed, r.Root, r.Origin = c.Size, proof.EncodeHash(c.Root), c.Origin
-			r.Key = keyOf(c, v.opts.Keys)
+			r.Key, r.Checkpoint = keyOf(c, v.opts.Keys), string(c.Note)
+			v.signedUpTo(c.Size)
 		}
+	}
+}
+
+// signedUpTo records the time of the newest event that a checkpoint of the given size covers, if
+// that is one of the last two events.
+func (v *verifier) signedUpTo(size uint64) {
+	v.report.UnsignedSince = nil
+	t := v.times[1]
+	if size < v.report.Last {
+		t = v.times[0]
+	}
+	if size+1 >= v.report.Last && !t.IsZero() {
+		v.report.SignedTime = &t
 	}
 }
 
@@ -366,23 +413,27 @@ func (v *verifier) finish() {
 				r.Incomparable++
 				continue
 			}
-			if _, err := proof.OpenCheckpoint(c.Note, v.opts.Keys...); err == nil || !errors.Is(err, proof.ErrUnknownKey) {
+			switch _, err := proof.OpenCheckpoint(c.Note, v.opts.Keys...); {
+			case err == nil:
+				r.addBeyond("a checkpoint of %s covers %d events, but the ledger ends at %d", c.Origin, c.Size, r.Last)
+			case !errors.Is(err, proof.ErrUnknownKey):
 				r.addFinding(0, "a checkpoint of %s covers %d events, but the ledger ends at %d", c.Origin, c.Size, r.Last)
 			}
 		}
 	}
-	r.Unsigned = r.Last - min(r.Signed, r.Last)
-	if r.Events > 0 && r.Signed == 0 {
-		switch {
-		case r.Foreign > 0:
-			var beside []string
-			if v.opts.Dir != nil {
-				beside, _ = v.opts.Dir.VKeys() // only to name it
-			}
-			r.signedByOthers(beside)
-		default:
-			r.addFinding(0, "nothing is signed: there is no checkpoint")
+	for _, size := range slices.Sorted(maps.Keys(v.known)) {
+		for _, c := range v.known[size] {
+			v.knownBeyond(c, r.Last)
 		}
+	}
+	r.Unsigned = r.Last - min(r.Signed, r.Last)
+	v.checkAge()
+	if r.Signed == 0 && r.Foreign > 0 {
+		var beside []string
+		if v.opts.Dir != nil {
+			beside, _ = v.opts.Dir.VKeys() // only to name it
+		}
+		r.signedByOthers(beside)
 	}
 }
 

@@ -85,8 +85,18 @@ func verdict(t *testing.T, store *jetstream.Store, opts audit.VerifyOptions) (*a
 	for _, f := range r.Findings {
 		found = append(found, f.What)
 	}
-	if r.OK != (len(found) == 0) {
-		t.Errorf("the verdict is %t with %d findings", r.OK, len(found))
+	switch r.Verdict {
+	case audit.Intact, audit.IntactUpTo, audit.Unauthenticated:
+		if len(found) > 0 {
+			t.Errorf("%s with the findings %q", r.Verdict, found)
+		}
+	default:
+		if len(found) == 0 {
+			t.Errorf("%s without a finding", r.Verdict)
+		}
+	}
+	if r.OK != (r.Verdict == audit.Intact) || r.Pinned != (len(opts.Keys) > 0) {
+		t.Errorf("ok is %t, pinned is %t with %s", r.OK, r.Pinned, r.Verdict)
 	}
 	return r, found
 }
@@ -207,7 +217,11 @@ func TestVerifyComparesTheAuditDirectory(t *testing.T) {
 			tt.harm(t, harmed)
 			r, found := verdict(t, store, audit.VerifyOptions{Dir: translog.Dir(harmed), Keys: tt.keys})
 			if tt.want == "" {
-				if !r.OK || r.Signed < 600 || r.Tiles != 2 || r.Events < 601 || r.Pinned != (tt.keys != nil) || r.Key != vkey {
+				want := audit.Intact
+				if tt.keys == nil {
+					want = audit.Unauthenticated
+				}
+				if r.Verdict != want || r.Signed < 600 || r.Tiles != 2 || r.Events < 601 || r.Pinned != (tt.keys != nil) || r.Key != vkey {
 					t.Errorf("%+v", r)
 				}
 				return
@@ -254,16 +268,18 @@ func TestVerifyFindsAnotherHistory(t *testing.T) {
 	}
 }
 
-// An empty ledger is intact. A ledger without a checkpoint is not.
+// An empty ledger is intact. Of a ledger without a checkpoint nothing is.
 func TestVerifyWithoutCheckpoints(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
-	if r, found := verdict(t, store, audit.VerifyOptions{}); !r.OK {
-		t.Errorf("found %q in an empty ledger", found)
+	_, vkey := signed(t, newFilled(t))
+	if r, found := verdict(t, store, audit.VerifyOptions{Keys: []string{vkey}}); r.Verdict != audit.Intact {
+		t.Errorf("%s, found %q in an empty ledger", r.Verdict, found)
 	}
-	fill(t, store, 1)
-	if _, found := verdict(t, store, audit.VerifyOptions{}); len(found) != 1 || !strings.Contains(found[0], "no checkpoint") {
-		t.Errorf("found %q, want that nothing is signed", found)
+	fill(t, store, 2)
+	r, _ := verdict(t, store, audit.VerifyOptions{Keys: []string{vkey}})
+	if r.Verdict != audit.IntactUpTo || r.Unsigned != 2 || r.UnsignedSince == nil || !strings.HasPrefix(r.String(), "INTACT UP TO 0  ") {
+		t.Errorf("without a checkpoint:\n%s", r)
 	}
 }
 

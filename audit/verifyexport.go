@@ -37,6 +37,9 @@ func VerifyExport(ctx context.Context, dir string, opts VerifyOptions) (*Report,
 	if err := proof.CheckVKeys(opts.Keys); err != nil {
 		return nil, err
 	}
+	if err := checkKnown(opts); err != nil {
+		return nil, err
+	}
 	r, err := verifyExport(ctx, dir, opts)
 	if errors.Is(err, proof.ErrUnknownKey) { // verify the rest under the export's own key
 		return underOwnKey(opts, began, func(opts VerifyOptions) (*Report, error) { return verifyExport(ctx, dir, opts) })
@@ -57,7 +60,7 @@ func holdsExport(dir string) bool {
 
 // underOwnKey verifies with the keys beside the data if no given key signed the checkpoint.
 func underOwnKey(opts VerifyOptions, began time.Time, verify func(VerifyOptions) (*Report, error)) (*Report, error) {
-	opts.Keys = nil
+	opts.Keys, opts.Known = nil, nil
 	r, err := verify(opts)
 	if err != nil {
 		return nil, err
@@ -99,6 +102,11 @@ func verifyExport(ctx context.Context, dir string, opts VerifyOptions) (*Report,
 		return nil, fmt.Errorf("verify an export: %w", err)
 	}
 	complete := l.report.Complete
+	if !complete {
+		if err := l.checkExtends(c, nil); err != nil {
+			return nil, err
+		}
+	}
 	err = l.run(ctx, func(emit func([]pair) error) error {
 		err := readPairs(dir, !complete, emit)
 		if errors.Is(err, errLines) {

@@ -278,7 +278,7 @@ func TestDamagedBlobStore(t *testing.T) {
 				t.Errorf("in the end the findings are %+v", lasting)
 			}
 			closeBook(t, book)
-			if report, err := embed.Verify(within(t), embed.VerifyOptions{DataDir: dir}); err != nil || !report.OK {
+			if report, err := embed.Verify(within(t), embed.VerifyOptions{DataDir: dir}); err != nil || report.Verdict != embed.Unauthenticated {
 				t.Errorf("in the end the verification gives %v, %v", report, err)
 			}
 		})

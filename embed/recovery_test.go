@@ -104,7 +104,7 @@ func TestAcceptDamage(t *testing.T) {
 	completes(t, book, embed.Script{Code: "5"})
 	closeBook(t, book)
 	r, err := embed.Verify(within(t), embed.VerifyOptions{DataDir: dir})
-	if err != nil || !r.OK || len(r.Lost) != 1 || r.Lost[0].From != hole || !r.Lost[0].Proven || r.Affected == 0 || r.Incomparable != 0 ||
+	if err != nil || r.Verdict != embed.Unauthenticated || len(r.Lost) != 1 || r.Lost[0].From != hole || !r.Lost[0].Proven || r.Affected == 0 || r.Incomparable != 0 ||
 		!strings.Contains(r.LostEffects[0].What, "lost in the hole named by event") {
 		t.Fatalf("%v\n%s", err, r)
 	}

@@ -37,6 +37,13 @@ type VerifyOptions struct {
 	ServerPost audit.Get
 	// Keys are the verification keys to trust. Default: the keys beside the data.
 	Keys []string
+	// Checkpoints are signed notes that the caller kept. The ledger MUST extend the tree of each.
+	Checkpoints [][]byte
+	// Memory, if set, is a directory with the keys to trust and the checkpoints of earlier
+	// verifications. Verify creates it and adds the verified checkpoint.
+	Memory string
+	// MaxAge is the maximum age of the newest event that a checkpoint covers. Default: any age.
+	MaxAge time.Duration
 	// KeyDir is Options.Content.KeyDir, for DataDir: heaps may be encrypted.
 	KeyDir string
 	// SkipBlobs skips heaps and texts.
@@ -50,8 +57,26 @@ type VerifyOptions struct {
 // Report is the outcome of Verify.
 type Report = audit.Report
 
-// WrongKey is the verdict on an intact ledger that no given key signed.
-const WrongKey = audit.WrongKey
+// Verdict is the outcome in a Report.
+type Verdict = audit.Verdict
+
+// The verdicts of Verify.
+const (
+	Intact          = audit.Intact
+	IntactUpTo      = audit.IntactUpTo
+	Unauthenticated = audit.Unauthenticated
+	WrongKey        = audit.WrongKey
+	RolledBack      = audit.RolledBack
+	Forked          = audit.Forked
+	NotIntact       = audit.NotIntact
+)
+
+// KnownError is returned by Verify for a checkpoint in VerifyOptions.Checkpoints that cannot be
+// used, and MemoryError for VerifyOptions.Memory.
+type (
+	KnownError  = audit.KnownError
+	MemoryError = audit.MemoryError
+)
 
 // AnswerError is returned by Verify and Export if the server does not answer, or if its
 // answer is cut off or not that of a Daybook server. Verify also returns it if the server
@@ -68,7 +93,31 @@ func Verify(ctx context.Context, opts VerifyOptions) (*Report, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
-	settings := audit.VerifyOptions{Keys: opts.Keys, SkipBlobs: opts.SkipBlobs, Progress: opts.Progress}
+	settings := audit.VerifyOptions{Keys: opts.Keys, MaxAge: opts.MaxAge, SkipBlobs: opts.SkipBlobs, Progress: opts.Progress}
+	var memory *audit.Memory
+	if opts.Memory != "" {
+		var err error
+		if memory, err = audit.OpenMemory(opts.Memory, opts.Keys); err != nil {
+			return nil, err
+		}
+		settings.Keys, settings.Known = memory.Keys(), memory.Checkpoints()
+	}
+	for _, note := range opts.Checkpoints {
+		c, err := audit.ParseKnown(note)
+		if err != nil {
+			return nil, err
+		}
+		settings.Known = append(settings.Known, c)
+	}
+	report, err := verify(ctx, opts, settings)
+	if err == nil && memory != nil {
+		err = memory.Keep(report)
+	}
+	return report, err
+}
+
+// verify verifies what opts select.
+func verify(ctx context.Context, opts VerifyOptions, settings audit.VerifyOptions) (*Report, error) {
 	switch {
 	case opts.Export != "":
 		settings.Source = opts.Export

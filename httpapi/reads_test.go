@@ -196,7 +196,7 @@ func TestVerifyWithReadScope(t *testing.T) {
 	before := s.lastSeq()
 	unsigned := before - c.Size
 	r, err := audit.VerifyServer(t.Context(), remote, audit.VerifyOptions{Keys: []string{log.VKey()}})
-	if err != nil || !r.OK || r.Unsigned != unsigned || unsigned != 4 || r.Executions != 5 {
+	if err != nil || r.Verdict != audit.IntactUpTo || r.Unsigned != unsigned || unsigned != 4 || r.Executions != 5 {
 		t.Errorf("%v\n%s", err, r)
 	}
 	done, err := audit.Export(t.Context(), remote, audit.ExportOptions{Dir: t.TempDir() + "/x"})

@@ -1,19 +1,22 @@
 #!/usr/bin/env python3
 """Verifies an export of a Daybook ledger with only this file and Python.
 
-    verify.py [--key KEY] DIR
+    verify.py [--key KEY]... [--checkpoint FILE]... [--max-age 24h] [--json] DIR
 
 It shares no code with Daybook and was written from docs/integrity.md alone: SHA-256
 and JSON come from the standard library, Ed25519 (RFC 8032) and the Merkle tree
 (RFC 6962) are below. Without --key it trusts the keys in the export, which only
-proves that nothing was changed by accident.
+proves that nothing was changed by accident: UNAUTHENTICATED. --checkpoint is a file of a
+checkpoint that you kept; the export must extend its tree.
 
 It checks that the manifest covers every byte of every file, the tree every event and
 the signature the tree; that events are in order and match the selection; and that
 blobs have their hashes. "daybook verify --export" also checks the rules of the ledger
 (one end per execution, attempts and entries without a gap, output hashes).
 
-Exit status: 0 intact, 1 not intact, 2 wrong usage.
+The verdicts and the exit status are those of "daybook verify": 0 INTACT, 1 NOT INTACT,
+6 WRONG KEY, 7 UNAUTHENTICATED, 8 INTACT UP TO n (the newest event is older than --max-age),
+9 FORKED, 10 ROLLED BACK; 2 is a mistake in the command line.
 """
 
 import base64
@@ -22,11 +25,17 @@ import json
 import os
 import re
 import sys
-from datetime import datetime
+from datetime import datetime, timedelta, timezone
+
+STATUS = {"INTACT": 0, "NOT INTACT": 1, "WRONG KEY": 6, "UNAUTHENTICATED": 7, "INTACT UP TO": 8, "FORKED": 9, "ROLLED BACK": 10}
 
 
 class Bad(Exception):
     """A check has failed."""
+
+
+class Usage(Exception):
+    """The command line has a mistake."""
 
 
 def need(condition, what):
@@ -122,6 +131,11 @@ class Tree:
 
     def __init__(self):
         self.size, self.parts = 0, []
+        self.kept, self.compared = {}, []  # roots to compare, by size; (size, whether they are equal)
+
+    def compare(self):
+        for root in self.kept.pop(self.size, []):
+            self.compared.append((self.size, root == self.root()))
 
     def add(self, leaf):
         size = self.size
@@ -130,6 +144,7 @@ class Tree:
             size >>= 1
         self.parts.append(leaf)
         self.size += 1
+        self.compare()
 
     def add_full(self, subtree, leaves):
         """Adds a subtree with a known hash; leaves is its size, a power of two."""
@@ -139,6 +154,7 @@ class Tree:
             subtree = node_hash(self.parts.pop(), subtree)
             size >>= 1
         self.parts.append(subtree)
+        self.compare()
 
     def root(self):
         if not self.parts:
@@ -238,34 +254,35 @@ def read_manifest(directory):
     return m
 
 
-def parse_key(text, origin):
-    """The public key in name+hash+base64 (golang.org/x/mod/sumdb/note)."""
+def parse_key(text):
+    """The name, number and public key in name+hash+base64 (golang.org/x/mod/sumdb/note)."""
     parts = text.split("+", 2)
-    need(len(parts) == 3 and parts[0] == origin, f"{text!r} is not a key of {origin}")
+    need(len(parts) == 3, f"{text!r} is not a verification key")
     raw = unbase64(parts[2], "a key")
     need(len(raw) == 33 and raw[0] == 1, "a key is not an Ed25519 key")
     number = sha256(parts[0].encode() + b"\n" + raw)[:4]
     need(number.hex() == parts[1], "the number of a key does not match the key")
-    return number, raw[1:]
+    return parts[0], number, raw[1:]
 
 
-def open_checkpoint(raw, m, keys):
-    """Checks the signed note (C2SP signed-note, tlog-checkpoint)."""
+def open_checkpoint(raw, keys):
+    """Checks the signed note (C2SP signed-note, tlog-checkpoint). Returns its lines, and whether one of the keys signed it."""
     try:
         text, signature = raw.decode("utf-8").split("\n\n")
     except ValueError:
         raise Bad("the checkpoint is not a text and a signature") from None
     lines = text.split("\n")
     need(len(lines) == 3, "the checkpoint does not have three lines")
-    need(lines == [m["origin"], str(m["size"]), m["root"]], "the manifest does not match the checkpoint")
     prefix = "\u2014 " + lines[0] + " "
     need(signature.startswith(prefix) and signature.endswith("\n"), "the checkpoint is not signed by the ledger it names")
     sig = unbase64(signature[len(prefix):-1], "the signature")
-    for number, public in keys:
-        if sig[:4] == number:
+    need(re.fullmatch(r"0|[1-9][0-9]{0,18}", lines[1], re.ASCII), "the size of the checkpoint is not a number")
+    lines[1:] = int(lines[1]), unhash(lines[2], "the tree hash")
+    for name, number, public in keys:
+        if name == lines[0] and sig[:4] == number:
             need(ed25519_verify(public, (text + "\n").encode(), sig[4:]), "the signature of the checkpoint is wrong")
-            return unhash(lines[2], "the tree hash")
-    raise Bad("the checkpoint is signed by none of the keys given")
+            return lines, True
+    return lines, False
 
 
 def check_files(directory, m, complete):
@@ -492,17 +509,30 @@ def find_lost(directory):
     return ranges
 
 
-def verify(directory, keys):
+def verify(directory, keys, kept, max_age):
+    """Returns the verdict and what was verified. keys are parsed; kept are the sizes and roots of kept checkpoints."""
     m = read_manifest(directory)
-    listed = [parse_key(key, m["origin"]) for key in m["vkeys"]]
-    trusted = [parse_key(key, m["origin"]) for key in keys] if keys else listed
-    root = open_checkpoint(read(directory, "checkpoint"), m, trusted)
+    listed = [parse_key(key) for key in m["vkeys"]]
+    need(all(name == m["origin"] for name, _, _ in listed), "the manifest lists a key of another ledger")
+    note = read(directory, "checkpoint")
+    lines, trusted = open_checkpoint(note, keys)
+    need(trusted or open_checkpoint(note, listed)[1], "the checkpoint is signed by none of the keys of the export")
+    need([lines[0], lines[1], base64.b64encode(lines[2]).decode()] == [m["origin"], m["size"], m["root"]], "the manifest does not match the checkpoint")
+    root, kept = lines[2], kept if trusted else []
     whole = not any(m[name] for name in ("since", "until", "tenant", "execution", "session"))
     complete = whole and m["from"] == 1 and m["to"] == m["size"]
     blobs = set(check_files(directory, m, complete))
 
-    tree, selection, last, count, named, times = Tree(), Selection(m), m["from"] - 1, 0, set(), []
+    tree, selection, last, count, named, times, newest = Tree(), Selection(m), m["from"] - 1, 0, set(), [], None
     lost = find_lost(directory)
+    for size, hash in kept:
+        need(not any(not r.get("hashes") and r["from"] <= size < r["named_at"] for r in lost), "events of a kept checkpoint are lost")
+        if complete:
+            tree.kept.setdefault(size, []).append(hash)
+        elif size == m["size"]:
+            tree.compared.append((size, hash == root))
+        elif size < m["size"]:
+            raise Usage(f"the kept checkpoint of {size} events cannot be compared with a partial export")
 
     def missing_as_named(first, end):
         for r in lost:
@@ -521,6 +551,7 @@ def verify(directory, keys):
         if m["since"] or m["until"]:
             at = Selection.instant(e.attribute("ce-time"))
             times = [min(times + [at]), max(times + [at])]
+        newest = e.attribute("ce-time") or newest
         leaf = leaf_hash(e.record())
         if complete:
             for r in lost:
@@ -554,32 +585,73 @@ def verify(directory, keys):
     for name in blobs:
         listed_hash = next(f["sha256"] for f in m["files"] if f["name"] == name)
         need(name.endswith(listed_hash), f"{name} has another hash")
-    kind = "complete" if complete else "a part"
-    return f"{count} events ({kind}) of {m['origin']}, under the checkpoint of {m['size']}"
+    need(not any(size < m["size"] for size in tree.kept), "a kept checkpoint ends within lost events")
+    text = f"{count} events ({'complete' if complete else 'a part'}) of {m['origin']}, under the checkpoint of {m['size']}"
+    for size, same in tree.compared:
+        if not same:
+            return "FORKED", f"the kept checkpoint of {size} events contradicts the signed tree of {m['size']}"
+    for size, _ in kept:
+        if size > m["size"]:
+            return "ROLLED BACK", f"the kept checkpoint covers {size} events, the export ends at {m['size']}"
+    if not trusted:
+        return ("WRONG KEY" if keys else "UNAUTHENTICATED"), text
+    if max_age and (not newest or datetime.now(timezone.utc) - Selection.instant(newest) > max_age):
+        return "INTACT UP TO", f"{m['size']} " + text
+    return "INTACT", text
+
+
+def verdict(directory, *options):
+    try:
+        return verify(directory, *options)
+    except (Bad, KeyError, TypeError, AttributeError, UnicodeError) as e:
+        return "NOT INTACT", str(e)
+
+
+def duration(text):
+    parts = re.fullmatch(r"(?:([0-9]+)h)?(?:([0-9]+)m)?(?:([0-9]+)s)?", text)
+    if not text or not parts:
+        raise Usage(f"--max-age {text}: write a time such as 24h or 90m")
+    return timedelta(**{unit: int(n or 0) for unit, n in zip(("hours", "minutes", "seconds"), parts.groups())})
+
+
+def kept_checkpoint(path, keys):
+    try:
+        with open(path, "rb") as f:
+            lines, trusted = open_checkpoint(f.read(), keys)
+    except (OSError, Bad) as e:
+        raise Usage(f"--checkpoint {path}: {e}") from None
+    if not trusted:
+        raise Usage(f"--checkpoint {path}: give the key that signed it, with --key")
+    return lines[1], lines[2]
 
 
 def main(args):
-    keys = []
-    while args[:1] == ["--key"] and len(args) > 1:
-        keys.append(args[1])
-        args = args[2:]
-    if args == ["--batch"]:  # a directory a line, a verdict a line: for tests
-        for line in sys.stdin:
-            print(verdict(line.rstrip("\n"), keys)[1], flush=True)
-        return 0
-    if len(args) != 1 or args[0].startswith("-"):
-        print(__doc__.strip().split("\n\n")[1].strip(), file=sys.stderr)
-        return 2
-    ok, text = verdict(args[0], keys)
-    print(text)
-    return 0 if ok else 1
-
-
-def verdict(directory, keys):
+    given, as_json = {"--key": [], "--checkpoint": [], "--max-age": []}, False
     try:
-        return True, "INTACT " + verify(directory, keys)
-    except (Bad, KeyError, TypeError, AttributeError, UnicodeError) as e:
-        return False, "NOT INTACT " + str(e)
+        while args and (args[0] in given and len(args) > 1 or args[0] == "--json"):
+            as_json = as_json or args[0] == "--json"
+            given.get(args[0], []).extend(args[1:2])
+            args = args[1 if args[0] == "--json" else 2:]
+        try:
+            keys = [parse_key(key) for key in given["--key"]]
+        except Bad as e:
+            raise Usage(f"--key: {e}") from None
+        options = keys, [kept_checkpoint(path, keys) for path in given["--checkpoint"]], duration(given["--max-age"][-1]) if given["--max-age"] else None
+        if args == ["--batch"]:  # a directory a line, a verdict a line: for tests
+            for line in sys.stdin:
+                print(*verdict(line.rstrip("\n"), *options), flush=True)
+            return 0
+        if len(args) != 1 or args[0].startswith("-"):
+            raise Usage(__doc__.strip().split("\n\n")[1].strip())
+        word, text = verdict(args[0], *options)
+    except Usage as e:
+        print(e, file=sys.stderr)
+        return 2
+    if as_json:
+        print(json.dumps({"ok": word == "INTACT", "verdict": word.lower().replace(" ", "_"), "message": text}))
+    else:
+        print(word, text)
+    return STATUS[word]
 
 
 if __name__ == "__main__":

@@ -20,6 +20,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/mod/sumdb/note"
+
 	"daybook/audit"
 	"daybook/events"
 	"daybook/internal/dev/tier"
@@ -40,8 +42,8 @@ func python(t *testing.T) string {
 	return path
 }
 
-// judge runs verify.py on directories and returns whether each is intact.
-func judge(t *testing.T, dirs []string, args ...string) []bool {
+// judge runs verify.py on directories and returns the verdict on each.
+func judge(t *testing.T, dirs []string, args ...string) []string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), python(t), append(append([]string{"verify.py"}, args...), "--batch")...)
 	cmd.Stdin = strings.NewReader(strings.Join(dirs, "\n") + "\n")
@@ -50,9 +52,9 @@ func judge(t *testing.T, dirs []string, args ...string) []bool {
 	if err != nil {
 		t.Fatalf("verify.py: %v", err)
 	}
-	var verdicts []bool
+	var verdicts []string
 	for in := bufio.NewScanner(bytes.NewReader(out)); in.Scan(); {
-		verdicts = append(verdicts, strings.HasPrefix(in.Text(), "INTACT "))
+		verdicts = append(verdicts, strings.TrimSpace(verdictWords.FindString(in.Text())))
 	}
 	if len(verdicts) != len(dirs) {
 		t.Fatalf("verify.py gave %d verdicts on %d exports:\n%s", len(verdicts), len(dirs), out)
@@ -60,8 +62,10 @@ func judge(t *testing.T, dirs []string, args ...string) []bool {
 	return verdicts
 }
 
+var verdictWords = regexp.MustCompile(`^(INTACT UP TO|INTACT|NOT INTACT|WRONG KEY|UNAUTHENTICATED|FORKED|ROLLED BACK) `)
+
 // exports creates a small ledger, and exports of the whole ledger and of one session.
-func exports(t *testing.T) (all, session, vkey string) {
+func exports(t *testing.T) (all, session, vkey string, signer note.Signer) {
 	t.Helper()
 	store := storetest.Start(t)
 	append1 := func(d events.Data, after int64) uint64 {
@@ -132,7 +136,8 @@ func exports(t *testing.T) (all, session, vkey string) {
 			SessionID: events.SessionID(events.DefaultTenant, name), Session: name, Index: int64(i / 2), ExecutionID: id, Status: events.StatusCompleted, TerminalSeq: ended,
 		}, -1)
 	}
-	log := follow(t, store)
+	audits := t.TempDir()
+	log := follow(t, store, audits)
 	src := audit.Local{Log: log, Stream: store, Blobs: store}
 	// The first checkpoint is an event, which the second covers.
 	for range 2 {
@@ -146,7 +151,14 @@ func exports(t *testing.T) (all, session, vkey string) {
 	if _, err := audit.Export(t.Context(), src, part); err != nil {
 		t.Fatal(err)
 	}
-	return all, session, log.VKey()
+	skey, err := os.ReadFile(filepath.Join(audits, "key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if signer, err = note.NewSigner(strings.TrimSpace(string(skey))); err != nil {
+		t.Fatal(err)
+	}
+	return all, session, log.VKey(), signer
 }
 
 // putText stores a text and returns the body that references it.
@@ -159,10 +171,10 @@ func putText(t *testing.T, store *jetstream.Store, tenant, text string) *events.
 	return &events.Body{Blob: &events.BlobRef{SHA256: hash, Size: int64(len(text)), Preview: text[:8]}}
 }
 
-// follow opens a log that follows a ledger until the test ends.
-func follow(t *testing.T, store *jetstream.Store) *translog.Log {
+// follow opens a log in a directory. The log follows a ledger until the test ends.
+func follow(t *testing.T, store *jetstream.Store, dir string) *translog.Log {
 	t.Helper()
-	log, err := translog.Open(translog.Options{Dir: t.TempDir(), Every: time.Hour, NoSync: true, Removed: store.Removed, Logger: storetest.Logger(t)})
+	log, err := translog.Open(translog.Options{Dir: dir, Every: time.Hour, NoSync: true, Removed: store.Removed, Logger: storetest.Logger(t)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +207,7 @@ func sign(t *testing.T, store *jetstream.Store, log *translog.Log) {
 func exportAfterRemoval(t *testing.T) (dir, kept string) {
 	t.Helper()
 	store := storetest.Start(t)
-	log := follow(t, store)
+	log := follow(t, store, t.TempDir())
 	src := audit.Local{Log: log, Stream: store, Blobs: store}
 	request := func() uint64 {
 		t.Helper()
@@ -234,39 +246,82 @@ func exportAfterRemoval(t *testing.T) (dir, kept string) {
 	return dir, "text-" + store.Removed().Kept.SHA256
 }
 
-// intact returns the verdict of package audit.
-func intact(t *testing.T, dir string, keys ...string) bool {
+// verdict returns the verdict of package audit, in the words of verify.py.
+func verdict(t *testing.T, dir string, opts audit.VerifyOptions) string {
 	t.Helper()
-	report, err := audit.VerifyExport(t.Context(), dir, audit.VerifyOptions{Keys: keys})
+	report, err := audit.VerifyExport(t.Context(), dir, opts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return report.OK
+	return strings.ToUpper(strings.ReplaceAll(string(report.Verdict), "_", " "))
 }
 
-// Both verifiers accept an unchanged export, under the right key only.
+// Both verifiers give the same verdicts on unchanged exports.
 func TestUnchangedExports(t *testing.T) {
 	python(t)
-	all, session, vkey := exports(t)
-	for _, dir := range []string{all, session} {
-		report, err := audit.VerifyExport(t.Context(), dir, audit.VerifyOptions{})
-		if err != nil || !report.OK {
-			t.Fatalf("%v\n%v", err, report)
-		}
-		if !intact(t, dir, vkey) {
-			t.Error("an unchanged export is not intact under its key")
-		}
+	all, session, vkey, signer := exports(t)
+	signed, err := os.ReadFile(filepath.Join(all, "checkpoint"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	other := "daybook/other+2f1ab2d3+AQIDBAUGBwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHyAh"
-	if got := judge(t, []string{all, session}); !slices.Equal(got, []bool{true, true}) {
-		t.Errorf("verify.py: %v", got)
+	same, err := audit.ParseKnown(signed)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if got := judge(t, []string{all, session}, "--key", vkey); !slices.Equal(got, []bool{true, true}) {
-		t.Errorf("verify.py with its key: %v", got)
+	_, other, err := note.GenerateKey(rand.NewChaCha8([32]byte{seed % 256}), "daybook/other")
+	if err != nil {
+		t.Fatal(err)
 	}
-	if got := judge(t, []string{all, session}, "--key", other); !slices.Equal(got, []bool{false, false}) {
-		t.Errorf("verify.py with another key: %v", got)
+	for _, tt := range []struct {
+		name string
+		opts audit.VerifyOptions
+		want string
+	}{
+		{"no key", audit.VerifyOptions{}, "UNAUTHENTICATED"},
+		{"its key", audit.VerifyOptions{Keys: []string{vkey}}, "INTACT"},
+		{"its key and another", audit.VerifyOptions{Keys: []string{other, vkey}}, "INTACT"},
+		{"another key", audit.VerifyOptions{Keys: []string{other}}, "WRONG KEY"},
+		{"its checkpoint", audit.VerifyOptions{Keys: []string{vkey}, Known: []proof.Checkpoint{same}}, "INTACT"},
+		{"a checkpoint of a longer ledger", audit.VerifyOptions{Keys: []string{vkey}, Known: []proof.Checkpoint{resign(t, signer, same, 5)}}, "ROLLED BACK"},
+		{"a checkpoint of another ledger", audit.VerifyOptions{Keys: []string{vkey}, Known: []proof.Checkpoint{resign(t, signer, same, 0)}}, "FORKED"},
+		{"of yesterday", audit.VerifyOptions{Keys: []string{vkey}, MaxAge: 24 * time.Hour}, "INTACT"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			var args []string
+			for _, key := range tt.opts.Keys {
+				args = append(args, "--key", key)
+			}
+			for _, c := range tt.opts.Known {
+				path := filepath.Join(t.TempDir(), "kept")
+				if err := os.WriteFile(path, c.Note, 0o644); err != nil {
+					t.Fatal(err)
+				}
+				args = append(args, "--checkpoint", path)
+			}
+			if tt.opts.MaxAge > 0 {
+				args = append(args, "--max-age", "24h")
+			}
+			want := []string{tt.want, tt.want}
+			if got := judge(t, []string{all, session}, args...); !slices.Equal(got, want) {
+				t.Errorf("verify.py: %q, want %q", got, tt.want)
+			}
+			if got := []string{verdict(t, all, tt.opts), verdict(t, session, tt.opts)}; !slices.Equal(got, want) {
+				t.Errorf("package audit: %q, want %q", got, tt.want)
+			}
+		})
 	}
+}
+
+// resign signs the checkpoint of another tree, which has more events.
+func resign(t *testing.T, signer note.Signer, c proof.Checkpoint, more uint64) proof.Checkpoint {
+	t.Helper()
+	c.Size += more
+	c.Root[3] ^= 1
+	c, err := c.Sign(signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // TestExportAfterARemoval compares the verdicts on an export that holds the list
@@ -284,11 +339,11 @@ func TestExportAfterARemoval(t *testing.T) {
 	e := &editor{t: t, dir: lacking}
 	entry := regexp.MustCompile(`,\{"name":"blobs/` + kept + `","bytes":\d+,"sha256":"[0-9a-f]+"\}`)
 	e.write("manifest.json", entry.ReplaceAll(e.read("manifest.json"), nil))
-	want := []bool{true, false}
+	want := []string{"UNAUTHENTICATED", "NOT INTACT"}
 	if got := judge(t, []string{dir, lacking}); !slices.Equal(got, want) {
 		t.Errorf("verify.py: %v, want %v", got, want)
 	}
-	if got := []bool{intact(t, dir), intact(t, lacking)}; !slices.Equal(got, want) {
+	if got := []string{verdict(t, dir, audit.VerifyOptions{}), verdict(t, lacking, audit.VerifyOptions{})}; !slices.Equal(got, want) {
 		t.Errorf("package audit: %v, want %v", got, want)
 	}
 }
@@ -302,7 +357,7 @@ const seed = 20261121
 // writing a payload in base64 without need, which does not change it.
 func TestEditedExports(t *testing.T) {
 	python(t)
-	all, session, _ := exports(t)
+	all, session, vkey, _ := exports(t)
 	edits := tier.Choose(200, 1000)
 	if testing.Short() {
 		edits = 100
@@ -320,15 +375,15 @@ func TestEditedExports(t *testing.T) {
 		what = append(what, e.edit(i%4 >= 2))
 		dirs = append(dirs, dir)
 	}
-	verdicts := judge(t, dirs)
+	verdicts := judge(t, dirs, "--key", vkey)
 	kinds := map[string]int{}
 	for i, dir := range dirs {
 		kinds[strings.Fields(what[i])[0]]++
-		if verdicts[i] {
-			t.Errorf("verify.py accepts edit %d: %s", i, what[i])
+		if verdicts[i] != "NOT INTACT" {
+			t.Errorf("verify.py on edit %d: %s: %s", i, what[i], verdicts[i])
 		}
-		if intact(t, dir) {
-			t.Errorf("package audit accepts edit %d: %s", i, what[i])
+		if got := verdict(t, dir, audit.VerifyOptions{Keys: []string{vkey}}); got != verdicts[i] {
+			t.Errorf("package audit on edit %d: %s: %s", i, what[i], got)
 		}
 	}
 	t.Log(kinds)

@@ -28,12 +28,17 @@ const (
 	exitCancelled   = 3
 	exitTimedOut    = 4
 	exitUnavailable = 5 // no server answered, or the server cannot answer now
-	exitWrongKey    = 6 // the ledger is intact, but no given key signed it
+	// The verdicts of verify besides INTACT (exitOK) and NOT INTACT (exitFailed).
+	exitWrongKey        = 6
+	exitUnauthenticated = 7
+	exitIntactUpTo      = 8
+	exitForked          = 9
+	exitRolledBack      = 10
 )
 
 // exitHelp lists the exit statuses at the end of the help.
 const exitHelp = "Exit status: 0 success, 1 failure, 2 mistake in the command line or a file that it names, or request refused by the server, 3 run cancelled, 4 run timed out, " +
-	"5 server unreachable or temporarily unavailable, 6 ledger not signed with a given key (verify)."
+	"5 server unreachable or temporarily unavailable, 6 to 10 verdicts of verify (see \"daybook verify --help\")."
 
 // commands is the complete command line. The help lists the commands in this order.
 type commands struct {

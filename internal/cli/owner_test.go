@@ -216,7 +216,7 @@ func TestCommandsBesideStdioClient(t *testing.T) {
 		{args: `exec list --data-dir $dir`, stdout: ".*$id +completed .*"},
 		{eventually: true, args: `session log editor --data-dir $dir`, stdout: ".*6 \\* 7.*"},
 		{args: `run --data-dir $dir -e 2`, stdout: "2\n", stderr: "status.*"},
-		{args: `verify --data-dir $dir`, stdout: ".*INTACT.*", stderr: ".*"},
+		{args: `verify --data-dir $dir`, status: 7, stdout: ".*UNAUTHENTICATED.*", stderr: ".*"},
 		{args: `status --data-dir $dir`, stdout: ".*"},
 		{args: `events export $dir/../book --data-dir $dir`, stdout: "Exported .*"},
 		{args: `exec list --data-dir $dir/none`, status: 5, stderr: "daybook: no process serves $dir/none: start one with .*\n"},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -15,33 +16,43 @@ import (
 )
 
 type verifyCmd struct {
-	DataDir   string   `help:"Data directory of the ledger to verify, through the process that owns it, if any." default:"${datadir}" placeholder:"DIR"`
-	Server    string   `help:"Server to verify instead of a data directory." placeholder:"URL"`
-	Export    string   `help:"Directory of an export to verify instead, without a server." placeholder:"DIR" env:"-"`
-	Keys      []string `name:"key" sep:"none" help:"Verification key to trust, as in the file audit/vkey, or a file of keys; may be repeated. Default: the keys beside the data." placeholder:"KEY"`
-	Token     string   `help:"Bearer token, if the server requires one. Flags are visible to other users; prefer $DAYBOOK_TOKEN or --token-file." placeholder:"TOKEN"`
-	TokenFile string   `help:"File that holds the bearer token." placeholder:"FILE"`
-	CA        string   `name:"ca" help:"File of PEM certificates to trust for https, besides those of the system." placeholder:"FILE"`
-	Insecure  bool     `help:"Send the token to another machine over plain HTTP, unencrypted."`
-	KeyDir    string   `name:"key-dir" help:"Directory of the content keys, if it moved since the server ran." placeholder:"DIR"`
-	SkipBlobs bool     `help:"Skip heaps and texts."`
-	JSON      bool     `help:"Print JSON."`
+	DataDir   string        `help:"Data directory of the ledger to verify, through the process that owns it, if any." default:"${datadir}" placeholder:"DIR"`
+	Server    string        `help:"Server to verify instead of a data directory." placeholder:"URL"`
+	Export    string        `help:"Directory of an export to verify instead, without a server." placeholder:"DIR" env:"-"`
+	Keys      []string      `name:"key" sep:"none" help:"Verification key to trust, as in the file audit/vkey, or a file of keys; may be repeated. Default: the keys beside the data." placeholder:"KEY"`
+	Kept      []string      `name:"checkpoint" sep:"none" help:"File of a checkpoint that was kept; the ledger must extend its tree; may be repeated." placeholder:"FILE" env:"-"`
+	Log       string        `name:"log" help:"Directory that keeps the trusted keys and the checkpoint of each verification, which the next one must agree with." placeholder:"DIR" env:"-"`
+	MaxAge    time.Duration `name:"max-age" help:"Maximum age of the newest event that a checkpoint covers; 0 accepts any age." default:"0" placeholder:"DURATION" env:"-"`
+	Token     string        `help:"Bearer token, if the server requires one. Flags are visible to other users; prefer $DAYBOOK_TOKEN or --token-file." placeholder:"TOKEN"`
+	TokenFile string        `help:"File that holds the bearer token." placeholder:"FILE"`
+	CA        string        `name:"ca" help:"File of PEM certificates to trust for https, besides those of the system." placeholder:"FILE"`
+	Insecure  bool          `help:"Send the token to another machine over plain HTTP, unencrypted."`
+	KeyDir    string        `name:"key-dir" help:"Directory of the content keys, if it moved since the server ran." placeholder:"DIR"`
+	SkipBlobs bool          `help:"Skip heaps and texts."`
+	JSON      bool          `help:"Print JSON."`
 }
 
 // Help is shown by "daybook verify --help".
 func (c *verifyCmd) Help() string {
 	return "Recomputes the Merkle tree of all events and compares it with every signed checkpoint. Checks signatures, positions, the hashes of heaps and output, " +
 		"and the rules of the ledger. Changes no event.\n\n" +
+		"Without --key, the key beside the data is used, which proves nothing against a person who can write the data. " +
+		"With --log, each verification is compared with the checkpoints of the earlier ones.\n\n" +
 		"Examples:\n\n" +
-		"  daybook verify\n\n" +
-		"  daybook verify --server http://127.0.0.1:8080 --key audit.vkey\n\n" +
-		"  daybook verify --export book\n\n" +
+		"  daybook verify --key audit.vkey\n\n" +
+		"  daybook verify --server http://127.0.0.1:8080 --key audit.vkey --log seen\n\n" +
+		"  daybook verify --server http://127.0.0.1:8080 --log seen --max-age 24h\n\n" +
+		"  daybook verify --export book --key audit.vkey --checkpoint kept\n\n" +
 		"Exit status:\n\n" +
-		"  0  Everything that was checked is intact. A ledger without events is intact: the report says that it is empty.\n\n" +
+		"  0  INTACT: everything that was checked is intact, and a checkpoint of a given key covers every event. A ledger without events is intact: the report says that it is empty.\n\n" +
 		"  1  Something is not intact (NOT INTACT), or it could not be read.\n\n" +
 		"  2  The command line has a mistake, such as a mistyped key or a directory without a ledger or export, or the server refuses the request.\n\n" +
 		"  5  The server does not answer, or cannot answer now.\n\n" +
-		"  6  Everything is intact, but none of the keys given signed a checkpoint (WRONG KEY)."
+		"  6  Everything is intact, but none of the keys given signed a checkpoint (WRONG KEY).\n\n" +
+		"  7  Everything is intact with the key beside the data; no key was given (UNAUTHENTICATED).\n\n" +
+		"  8  Everything is intact, but no checkpoint of a given key covers the newest events, or the newest covered event is older than --max-age (INTACT UP TO n).\n\n" +
+		"  9  A given key signed two histories that contradict each other (FORKED).\n\n" +
+		"  10  A signed checkpoint covers more events than there are (ROLLED BACK)."
 }
 
 // Validate checks the flags against each other.
@@ -66,8 +77,12 @@ func (c *verifyCmd) Run(ctx context.Context, std *streams) error {
 			return err
 		}
 	}
+	kept, err := readFiles(c.Kept)
+	if err != nil {
+		return err
+	}
 	p := terminal.NewProgress(std.err, "verified")
-	opts := embed.VerifyOptions{DataDir: c.DataDir, Export: c.Export, ServerURL: c.Server, Keys: keys, KeyDir: c.KeyDir, SkipBlobs: c.SkipBlobs, Progress: p.Show}
+	opts := embed.VerifyOptions{DataDir: c.DataDir, Export: c.Export, ServerURL: c.Server, Keys: keys, Checkpoints: kept, Memory: c.Log, MaxAge: c.MaxAge, KeyDir: c.KeyDir, SkipBlobs: c.SkipBlobs, Progress: p.Show}
 	if c.Server != "" {
 		client := clientFlags{Server: c.Server, Token: c.Token, TokenFile: c.TokenFile, CA: c.CA, Insecure: c.Insecure}
 		opts.Server, opts.ServerPost = client.get, client.post
@@ -79,8 +94,8 @@ func (c *verifyCmd) Run(ctx context.Context, std *streams) error {
 		report, err = embed.Verify(ctx, opts)
 	}
 	p.Clear()
-	if errors.Is(err, embed.ErrBadKey) {
-		return usageError{fmt.Errorf("--key: %w", err)}
+	if err := verifyUsage(err); err != nil {
+		return err
 	}
 	if err != nil {
 		return optionError(err)
@@ -90,14 +105,46 @@ func (c *verifyCmd) Run(ctx context.Context, std *streams) error {
 	} else {
 		_, err = fmt.Fprint(std.out, report)
 	}
-	switch {
-	case err != nil || report.OK:
+	if err != nil || report.OK {
 		return err
-	case report.Verdict == embed.WrongKey:
-		return exitError(exitWrongKey)
-	default:
-		return exitError(exitFailed)
 	}
+	if status, ok := verdictStatus[report.Verdict]; ok {
+		return exitError(status)
+	}
+	return exitError(exitFailed)
+}
+
+// verdictStatus has the exit status of each verdict that is neither INTACT nor NOT INTACT.
+var verdictStatus = map[embed.Verdict]int{
+	embed.WrongKey: exitWrongKey, embed.Unauthenticated: exitUnauthenticated, embed.IntactUpTo: exitIntactUpTo,
+	embed.Forked: exitForked, embed.RolledBack: exitRolledBack,
+}
+
+// verifyUsage returns the error of a verification as a usage error that names the flag, or nil if no
+// flag is the reason.
+func verifyUsage(err error) error {
+	if errors.Is(err, embed.ErrBadKey) {
+		return usageError{fmt.Errorf("--key: %w", err)}
+	}
+	if _, ok := errors.AsType[*embed.KnownError](err); ok {
+		return usageError{fmt.Errorf("--checkpoint or --log: %w", err)}
+	}
+	if _, ok := errors.AsType[*embed.MemoryError](err); ok {
+		return usageError{fmt.Errorf("--log: %w", err)}
+	}
+	return nil
+}
+
+// readFiles reads the files of kept checkpoints.
+func readFiles(paths []string) (list [][]byte, err error) {
+	for _, path := range paths {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			return nil, usageError{fmt.Errorf("--checkpoint: %w", err)}
+		}
+		list = append(list, raw)
+	}
+	return list, nil
 }
 
 // readKeys replaces files of keys by the keys in them.

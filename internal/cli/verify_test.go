@@ -25,7 +25,7 @@ func TestVerifyDistinguishesAWrongKeyFromDamage(t *testing.T) {
 		"mistyped": strings.Replace(key, "+", "+0", 1), "data": other.DataDir(),
 	}
 	play(t, known, []step{
-		{args: `verify --server $url`, stdout: "INTACT  $url\n  events +none: the ledger is empty, so there is nothing to prove yet\n.*"}, // as for its directory
+		{args: `verify --server $url`, status: 7, stdout: "UNAUTHENTICATED  $url\n  events +none: the ledger is empty, so there is nothing to prove yet\n.*"}, // as for its directory
 		{args: `verify --server $url --key $key --json`, stdout: `\{\s*"ok": true,\s*"verdict": "intact",.*"key_pinned": true,\s*"events": 0,.*`},
 		{args: `events export $dir` + at, status: 2, stderr: "daybook: .*: the ledger has no events yet, so there is no checkpoint; run a script first\n"},
 		{args: `run -e 1+1` + at, stdout: "2\n", stderr: ".*"},
@@ -42,7 +42,7 @@ func TestVerifyDistinguishesAWrongKeyFromDamage(t *testing.T) {
 	}
 	play(t, known, []step{
 		{args: `verify --data-dir $data --key $key`, status: 6, stdout: "WRONG KEY  $data\n.*beside the data is $other\n.*"},
-		{args: `verify --data-dir $data`, stdout: "INTACT  $data\n.*"},
+		{args: `verify --data-dir $data`, status: 7, stdout: "UNAUTHENTICATED  $data\n.*Give the key .* --key\\.\n"},
 		{args: `events export $dir --data-dir $data`, status: 2, stderr: "daybook: export to $dir: it is not empty; name a directory that does not exist\n"},
 		{args: `events export $data/mark --data-dir $data`, status: 2, stderr: "daybook: export to .*: not a directory\n"},
 		{args: `events export $dir --resume --data-dir $data`, status: 2, stderr: "daybook: export to $dir: there is no unfinished export to continue\n"},
@@ -66,9 +66,9 @@ func TestVerifyAsksTheServerOfTheEnvironment(t *testing.T) { // not parallel: it
 	t.Setenv("DAYBOOK_SERVER", "http://127.0.0.1:1")
 	play(t, known, []step{
 		{args: `verify`, status: 5, stderr: "daybook: .*no server answers at http://127.0.0.1:1: .*\n"},
-		{args: `verify --export $dir`, stdout: "INTACT  $dir\n.*"},
-		{args: `verify --data-dir $data`, stdout: "INTACT  the process that owns $data\n.*"},
-		{args: `verify` + at, stdout: "INTACT  $url\n.*"},
+		{args: `verify --export $dir`, status: 7, stdout: "UNAUTHENTICATED  $dir\n.*"},
+		{args: `verify --data-dir $data`, status: 7, stdout: "UNAUTHENTICATED  the process that owns $data\n.*"},
+		{args: `verify` + at, status: 7, stdout: "UNAUTHENTICATED  $url\n.*"},
 		{args: `verify --export $dir` + at, status: 2, stderr: ".*give --server or --export, not both\n.*"},
 		{args: `exec list --data-dir $data`, stdout: "EXECUTION .*completed.*"},
 		{args: `exec list`, status: 5, stderr: "daybook: no server answers at http://127.0.0.1:1: .*\n"},
@@ -94,7 +94,7 @@ func TestVerifyWithoutAnswerAboutAHeap(t *testing.T) {
 	play(t, map[string]string{"url": book.URL(), "proxy": server.URL}, []step{
 		{args: `run -e globalThis.a=1` + at, stdout: "1\n", stderr: ".*"},
 		{args: `verify --server $proxy`, status: 5, stderr: "daybook: .*the server closed the connection before it answered\n"},
-		{args: `verify --server $proxy --skip-blobs`, stdout: "INTACT  $proxy\n.*"},
+		{args: `verify --server $proxy --skip-blobs`, status: 7, stdout: "UNAUTHENTICATED  $proxy\n.*"},
 	})
 }
 

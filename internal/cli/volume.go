@@ -116,7 +116,7 @@ func (c *volumeRemoveCmd) Run(ctx context.Context, std *streams) error {
 	if err != nil {
 		return optionError(err)
 	}
-	if !report.OK {
+	if !report.OK && report.Verdict != embed.Unauthenticated { // the server compares the export with its own events
 		fmt.Fprint(std.err, report)
 		return fmt.Errorf("the export in %s does not verify: nothing was removed", c.Export)
 	}

@@ -26,7 +26,7 @@ func TestVolumes(t *testing.T) {
 		{args: `volume list` + at, stdout: "VOLUME +FIRST.*\n1 +1 .* sealed .*\n2 .* active .*\n"},
 		{args: `volume list --json` + at, stdout: `.*"sealed": ?true.*` + "\n"},
 		{args: `volume export 1 $dir` + at, stdout: "Exported [0-9]+ events .*\n.*\n"},
-		{args: `verify --export $dir`, stdout: "(?s).*INTACT.*", stderr: ".*"},
+		{args: `verify --export $dir`, status: 7, stdout: "(?s).*UNAUTHENTICATED.*", stderr: ".*"},
 		{args: `volume remove 1` + at, status: 2, stderr: ".*--export.*\n"},
 		{args: `volume remove 2 --export $dir` + at, status: 2, stderr: "(?s).*volume 2 cannot be removed: it is the active volume; seal it first\n"},
 		{args: `run -e 2` + at, stdout: "2\n", stderr: ".*"},
