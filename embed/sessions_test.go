@@ -280,7 +280,7 @@ func TestSessionsOfEveryKind(t *testing.T) {
 		if _, err := exec.LookPath("python3"); err != nil {
 			continue
 		}
-		if out, err := exec.CommandContext(within(t), "python3", filepath.Join("..", "examples", "verify-python", "verify.py"), dir).CombinedOutput(); err != nil {
+		if out, err := exec.CommandContext(within(t), "python3", filepath.Join("..", "examples", "verify-python", "verify.py"), "--key", book.AuditKey(), dir).CombinedOutput(); err != nil {
 			t.Errorf("the export of %q in Python: %v\n%s", text, err, out)
 		}
 	}

@@ -405,7 +405,7 @@ func (y *truth) accept(ctx context.Context, dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	if !r.OK || r.Last < last {
+	if r.Verdict != embed.Unauthenticated || r.Last < last {
 		return fmt.Errorf("the ledger does not verify:\n%s", r)
 	}
 	return nil

@@ -2,6 +2,7 @@ package torture_test
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -65,7 +66,11 @@ func TestPowerCut(t *testing.T) {
 	p.settle(t, s)
 	p.check(t, s)
 	s.kill()
-	if out, err := exec.Command(s.bin, "verify", "--data-dir", s.dir).CombinedOutput(); err != nil {
+	out, err := exec.Command(s.bin, "verify", "--data-dir", s.dir, "--key", filepath.Join(s.dir, "audit", "vkey")).CombinedOutput()
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == 8 {
+		err = nil // INTACT UP TO n: the last events before the kill are not signed
+	}
+	if err != nil {
 		t.Errorf("verify: %v\n%s", err, out)
 	}
 	t.Logf("%d power cuts: %d executions, %d cancels and %d tag edits were acknowledged", *powerCuts, len(p.accepted), len(p.cancelled), len(p.edits))
