@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Size limits of the wire form, in bytes.
@@ -34,7 +36,14 @@ const (
 	headerTenant      = "ce-tenant"
 	headerTraceparent = "ce-traceparent"
 	headerContentType = "content-type"
+	// headerRecordVersion is an extension attribute. Events of version 1 do not have it.
+	headerRecordVersion = "ce-recordversion"
 )
+
+// RecordVersion is the version of the record of new events. The record is the text by which
+// proofs cover an event. Of the headers, a record of version 2 covers the attributes and the
+// content type. A record of version 1 covers those of the transport too.
+const RecordVersion = 2
 
 // timeFormat is RFC 3339 in UTC with milliseconds.
 const timeFormat = "2006-01-02T15:04:05.000Z"
@@ -82,7 +91,8 @@ func (m Stored) Message() Message {
 func (m Stored) Kept() bool { return m.Removed >= m.Seq && m.Seq > 0 }
 
 // Encode returns the wire form of an event. The subject has no volume. The error is
-// ErrTooLarge if the body exceeds MaxEventBytes.
+// ErrTooLarge if the body exceeds MaxEventBytes. Attributes that Decode would refuse are an
+// error too.
 func Encode(e Event) (Message, error) {
 	body, err := encodeBody(e.Data)
 	if err != nil {
@@ -93,8 +103,8 @@ func Encode(e Event) (Message, error) {
 	}
 	k := kindOf(e.Data)
 	about := k.about(e.Data)
-	values := make([]string, 0, 9) // one allocation for all headers
-	h := make(map[string][]string, 8)
+	values := make([]string, 0, 10) // one allocation for all headers
+	h := make(map[string][]string, 10)
 	set := func(name, value string) {
 		values = append(values, value)
 		h[name] = values[len(values)-1 : len(values) : len(values)]
@@ -109,6 +119,12 @@ func Encode(e Event) (Message, error) {
 	set(headerContentType, "application/json")
 	if e.Traceparent != "" {
 		set(headerTraceparent, e.Traceparent)
+	}
+	if version := e.recordVersion(); version != "" {
+		set(headerRecordVersion, version)
+	}
+	if _, err := recordVersionOf(h); err != nil { // Decode would refuse the event
+		return Message{}, fmt.Errorf("encode %s: %w", e.Type, err)
 	}
 	return Message{Subject: k.subject(e.Data, e.Tenant, about), Header: h, Body: body}, nil
 }
@@ -136,7 +152,8 @@ func (e *DecodeError) Error() string {
 func (e *DecodeError) Unwrap() error { return e.Err }
 
 // Decode reads the wire form of the event at position seq. A type that this version does
-// not know decodes to Unknown. Any other deviation is a *DecodeError.
+// not know decodes to Unknown. Any other deviation is a *DecodeError. Decode takes nothing
+// from headers that the record of the event does not cover.
 func Decode(seq uint64, m Message) (Event, error) {
 	e, err := decode(seq, m)
 	if err != nil {
@@ -146,17 +163,17 @@ func Decode(seq uint64, m Message) (Event, error) {
 }
 
 func decode(seq uint64, m Message) (Event, error) {
-	get := func(name string) string {
-		if v := m.Header[name]; len(v) > 0 {
-			return v[0]
-		}
-		return ""
+	version, err := recordVersionOf(m.Header)
+	if err != nil {
+		return Event{}, err
 	}
+	get := func(name string) string { return HeaderValue(m.Header, name) }
 	if sv := get(headerSpecVersion); sv != "1.0" {
 		return Event{}, fmt.Errorf("%s is %q, want 1.0", headerSpecVersion, sv)
 	}
 	e := Event{
 		Seq: seq, ID: get(headerID), Type: Type(get(headerType)), Tenant: get(headerTenant), Traceparent: get(headerTraceparent),
+		RecordVersion: version,
 	}
 	if e.ID == "" || e.Type == "" || e.Tenant == "" {
 		return Event{}, errors.New("ce-id, ce-type or ce-tenant is missing")
@@ -182,6 +199,68 @@ func decode(seq uint64, m Message) (Event, error) {
 	return e, nil
 }
 
+// HeaderValue returns the first value of a header as the record of a message has it:
+// without spaces and tabs at both ends. It returns "" if there is none.
+func HeaderValue(header map[string][]string, name string) string {
+	v := header[name]
+	if len(v) == 0 {
+		return ""
+	}
+	if n := len(v[0]); n == 0 || v[0][0] > ' ' && v[0][n-1] > ' ' {
+		return v[0] // most values have none
+	}
+	return strings.Trim(v[0], " \t")
+}
+
+// recordVersionOf returns the version of the record of a message. The error is not nil for a later
+// version, and for headers of version 2 that have no record. Package proof decides by the same rules.
+func recordVersionOf(header map[string][]string) (int, error) {
+	switch v, ok := header[headerRecordVersion]; {
+	case !ok:
+		return 1, nil
+	case len(v) != 1:
+		return 0, fmt.Errorf("the message is malformed: %s has %d values", headerRecordVersion, len(v))
+	case v[0] != "2":
+		return 0, fmt.Errorf("the record has version %.40q; a newer version of Daybook is needed to read it", v[0])
+	}
+	for name, values := range header {
+		covered := isAttributeHeader(name)
+		switch {
+		case !covered && looksLikeAttributeHeader(name):
+			return 0, fmt.Errorf("the message is malformed: %q is not the name of a header of an event, but is similar", name)
+		case covered && (len(values) != 1 || HeaderValue(header, name) != values[0] || !utf8.ValidString(values[0])):
+			return 0, fmt.Errorf("the message is malformed: %s is not one text without spaces at its ends", name)
+		}
+		for _, v := range values {
+			if strings.IndexByte(v, '\n') >= 0 || strings.IndexByte(v, '\r') >= 0 {
+				return 0, fmt.Errorf("the message is malformed: the header %s holds a line end", name)
+			}
+		}
+	}
+	return 2, nil
+}
+
+// isAttributeHeader reports whether a header has an attribute of CloudEvents, or the content type.
+func isAttributeHeader(name string) bool {
+	attribute, ok := strings.CutPrefix(name, "ce-")
+	if !ok || attribute == "" {
+		return name == headerContentType
+	}
+	for i := range len(attribute) {
+		if c := attribute[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') {
+			return false
+		}
+	}
+	return true
+}
+
+// looksLikeAttributeHeader reports whether a reader that ignores the case of names, or spaces
+// around them, could take a name for one that isAttributeHeader accepts.
+func looksLikeAttributeHeader(name string) bool {
+	name = strings.TrimFunc(name, func(r rune) bool { return r <= ' ' || r == 0x7f })
+	return len(name) >= 3 && strings.EqualFold(name[:3], "ce-") || strings.EqualFold(name, headerContentType)
+}
+
 // CloudEvent is an event in CloudEvents 1.0 structured mode: one JSON object, as all
 // interfaces but NATS show it.
 type CloudEvent struct {
@@ -195,6 +274,7 @@ type CloudEvent struct {
 	Sequence        string          `json:"sequence" doc:"Position in the ledger, a decimal number."`
 	Tenant          string          `json:"tenant" doc:"Who owns the event."`
 	Traceparent     string          `json:"traceparent,omitempty" doc:"W3C trace context of the request that caused it."`
+	RecordVersion   string          `json:"recordversion,omitempty" doc:"Version of the record that proofs cover; absent for version 1." example:"2"`
 	Replayed        bool            `json:"replayed,omitempty" doc:"True when a replay delivers the event again."`
 	DataContentType string          `json:"datacontenttype" doc:"Always application/json."`
 	Data            json.RawMessage `json:"data" doc:"The payload; its schema depends on the type."`
@@ -210,6 +290,6 @@ func Structured(e Event) (CloudEvent, error) {
 	return CloudEvent{
 		SpecVersion: "1.0", ID: e.ID, Source: Source, Type: string(e.Type), Subject: e.About(),
 		Time: FormatTime(e.Time), Sequence: strconv.FormatUint(e.Seq, 10), Tenant: e.Tenant,
-		Traceparent: e.Traceparent, DataContentType: "application/json", Data: m.Body,
+		Traceparent: e.Traceparent, RecordVersion: e.recordVersion(), DataContentType: "application/json", Data: m.Body,
 	}, nil
 }

@@ -1,6 +1,7 @@
 package events
 
 import (
+	"strconv"
 	"time"
 )
 
@@ -21,6 +22,9 @@ type Event struct {
 	// Traceparent is the W3C trace context of the request that caused the
 	// event, or empty.
 	Traceparent string
+	// RecordVersion is the version of the record by which proofs cover the event. New sets
+	// it to the constant RecordVersion, which 0 stands for too.
+	RecordVersion int
 	// EncryptWithKey is the id of the key under which the store encrypts the content; empty
 	// stores the content unencrypted. It is not stored.
 	EncryptWithKey string
@@ -48,11 +52,24 @@ func (e Event) Kept() bool { return e.Removed >= e.Seq && e.Seq > 0 }
 // New returns an event with a new id for a payload. It cuts the time to milliseconds.
 func New(tenant string, at time.Time, data Data) Event {
 	return Event{
-		ID:     NewID(at),
-		Type:   TypeOf(data),
-		Tenant: tenant,
-		Time:   at.UTC().Truncate(time.Millisecond),
-		Data:   data,
+		ID:            NewID(at),
+		Type:          TypeOf(data),
+		Tenant:        tenant,
+		Time:          at.UTC().Truncate(time.Millisecond),
+		RecordVersion: RecordVersion,
+		Data:          data,
+	}
+}
+
+// recordVersion returns the value of the attribute, which is empty for version 1.
+func (e Event) recordVersion() string {
+	switch e.RecordVersion {
+	case 0:
+		return strconv.Itoa(RecordVersion)
+	case 1:
+		return ""
+	default:
+		return strconv.Itoa(e.RecordVersion)
 	}
 }
 

@@ -288,6 +288,9 @@ func TestFixtures(t *testing.T) {
 				writeMissing(t, want)
 			}
 			m := readFixture(t, typ).message(t)
+			if m.Header["ce-recordversion"] == nil {
+				want.RecordVersion = 1 // written before version 2
+			}
 			got, err := events.Decode(0, m)
 			if err != nil {
 				t.Fatal(err)

@@ -27,6 +27,7 @@ var attributes = []struct{ name, header string }{
 	{"time", "ce-time"},
 	{"tenant", "ce-tenant"},
 	{"traceparent", "ce-traceparent"},
+	{"recordversion", versionHeader},
 	{"datacontenttype", "content-type"},
 }
 
@@ -37,8 +38,12 @@ const (
 
 // AppendLine appends the line of a stored message to dst, without a line end.
 func AppendLine(dst []byte, m Record) ([]byte, error) {
+	version, err := recordVersion(m)
+	if err != nil {
+		return dst, err
+	}
 	var room [1 << 10]byte
-	header, err := appendHeader(room[:0], m)
+	header, err := appendHeader(room[:0], m, version)
 	if err != nil {
 		return dst, err
 	}
@@ -139,7 +144,7 @@ func ParseLine(line []byte) (Record, error) {
 	for text := range strings.Lines(members.NATSHeaders) {
 		name, value, ok := strings.Cut(strings.TrimSuffix(text, "\n"), ": ")
 		if !ok || transportHeaders[name] {
-			return m, fmt.Errorf("event %d: %.80q is not the line of a stored header", m.Seq, text)
+			return m, fmt.Errorf("event %d: %.80q is not the line of a covered header", m.Seq, text)
 		}
 		m.Header[name] = append(m.Header[name], value)
 	}

@@ -321,7 +321,8 @@ def lines_of(directory, name):
 
 ATTRIBUTES = [  # CloudEvents attributes, and the headers they repeat
     ("specversion", "ce-specversion"), ("id", "ce-id"), ("source", "ce-source"), ("type", "ce-type"), ("subject", "ce-subject"),
-    ("time", "ce-time"), ("tenant", "ce-tenant"), ("traceparent", "ce-traceparent"), ("datacontenttype", "content-type"),
+    ("time", "ce-time"), ("tenant", "ce-tenant"), ("traceparent", "ce-traceparent"), ("recordversion", "ce-recordversion"),
+    ("datacontenttype", "content-type"),
 ]
 DELIVERY = {
     "Nats-Stream", "Nats-Subject", "Nats-Sequence", "Nats-Time-Stamp", "Nats-Last-Sequence", "Nats-Num-Pending",
@@ -369,6 +370,14 @@ class Event:
             header.setdefault(name, []).append(value)
             names.append(name.encode())
         need(names == sorted(names), "headers are not in order")
+        versions = header.get("ce-recordversion", ["1"])
+        need(len(versions) == 1, "an event is malformed: it has several record versions")
+        self.version = versions[0]
+        need(self.version == "2" or "ce-recordversion" not in header, f"a record has version {self.version!r}; a newer verifier is needed")
+        if self.version == "2":
+            need(len(names) == len(set(names)), "an event is malformed: it has a header twice")
+            for name in header:
+                need(re.fullmatch(r"ce-[a-z0-9]+|content-type", name, re.ASCII), f"{name!r} is not a covered header")
         return header
 
     def attribute(self, name):
@@ -376,7 +385,7 @@ class Event:
 
     def record(self):
         """The data that the leaf is the hash of."""
-        text = f"daybook-event-v1\n{self.seq}\n{self.subject}\n{self.headers}\n"
+        text = f"daybook-event-v{self.version}\n{self.seq}\n{self.subject}\n{self.headers}\n"
         return text.encode() + hashlib.sha256(self.data).hexdigest().encode() + b"\n"
 
 

@@ -49,8 +49,7 @@ func HoldsCheckpoint(m events.Stored) bool {
 
 // HasType reports whether a message has the given event type, by its type header.
 func HasType(m events.Stored, t events.Type) bool {
-	v := m.Header["ce-type"]
-	return len(v) == 1 && v[0] == string(t)
+	return len(m.Header["ce-type"]) == 1 && events.HeaderValue(m.Header, "ce-type") == string(t)
 }
 
 // RecordOf returns a stored message as a record. It shares the headers and the body with m.

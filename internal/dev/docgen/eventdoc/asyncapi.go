@@ -108,7 +108,7 @@ func channelKey(live string) string {
 	return strings.Join(fixed, "-")
 }
 
-// header is a header that every event has.
+// header is a header that every event has, unless it is optional.
 type header struct{ name, doc, example string }
 
 var headers = []header{
@@ -120,8 +120,12 @@ var headers = []header{
 	{"ce-time", "Time of the event: RFC 3339, UTC, milliseconds.", "2026-11-21T09:30:00.125Z"},
 	{"ce-tenant", "Owner of the event.", "default"},
 	{"ce-traceparent", "W3C trace context of the request that caused the event; absent if the request had none.", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"},
+	{"ce-recordversion", "Version of the record by which proofs cover the event; absent for version 1, which earlier builds recorded.", "2"},
 	{"content-type", "Always application/json.", "application/json"},
 }
+
+// optional holds the headers that an event may lack.
+var optional = []string{"ce-traceparent", "ce-recordversion"}
 
 // natsHeaders are the headers that the server adds to live events.
 var natsHeaders = []header{
@@ -136,7 +140,7 @@ func headersSchema() node {
 	properties, required := node{}, []string{}
 	for _, h := range headers {
 		properties[h.name] = node{"type": "string", "description": h.doc, "examples": []string{h.example}}
-		if h.name != "ce-traceparent" {
+		if !slices.Contains(optional, h.name) {
 			required = append(required, h.name)
 		}
 	}

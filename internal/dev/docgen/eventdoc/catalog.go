@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
 	"daybook/events"
@@ -148,6 +149,9 @@ func (c *catalog) event(dir string, typ events.Type) (*eventDoc, error) {
 		} else {
 			e.Meaning = append(e.Meaning, p)
 		}
+	}
+	if e.Example.Headers["ce-recordversion"] == "" { // a fixture from before version 2
+		e.Example.Headers["ce-recordversion"] = strconv.Itoa(events.RecordVersion)
 	}
 	about := e.Example.Headers["ce-subject"]
 	if _, ok := events.VolumeOf(about); ok {
