@@ -91,7 +91,8 @@ func (a *api) bundle(r *http.Request, t proof.Tile) ([]byte, error) {
 			if after = m.Seq; after > last {
 				break
 			}
-			if owner := m.Header["ce-tenant"]; tenant != "" && (len(owner) != 1 || owner[0] != tenant && owner[0] != events.LedgerTenant) {
+			owner := events.HeaderValue(m.Header, "ce-tenant")
+			if tenant != "" && (len(m.Header["ce-tenant"]) != 1 || owner != tenant && owner != events.LedgerTenant) {
 				return nil, fail(http.StatusForbidden, codeForbidden, "path", "events %d to %d are not all of your tenant; ask for proofs of yours instead", first, last)
 			}
 			record, err := proof.AppendRecord(nil, eventproof.RecordOf(m))

@@ -142,10 +142,7 @@ func (f *heapState) take(m events.Stored) error {
 }
 
 func typeOf(m events.Stored) events.Type {
-	if v := m.Header["ce-type"]; len(v) > 0 {
-		return events.Type(v[0])
-	}
-	return ""
+	return events.Type(events.HeaderValue(m.Header, "ce-type"))
 }
 
 func newerType(seq uint64, typ events.Type) error {

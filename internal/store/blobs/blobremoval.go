@@ -109,7 +109,7 @@ func (s *Store) PurgeOrphanChunks(ctx context.Context) (chunks uint64, err error
 		if err != nil {
 			return 0, fmt.Errorf("purge orphan chunks: %w", err)
 		}
-		if at, err := time.Parse(time.RFC3339Nano, jet.HeaderValue(m.Header, jet.HeaderTime)); err != nil || time.Since(at) < s.opts.BlobGracePeriod {
+		if at, err := time.Parse(time.RFC3339Nano, jet.DeliveryValue(m.Header, jet.HeaderTime)); err != nil || time.Since(at) < s.opts.BlobGracePeriod {
 			continue // an upload may still complete it
 		}
 		stray, chunks = append(stray, subject), chunks+n

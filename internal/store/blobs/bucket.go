@@ -145,7 +145,7 @@ func decodeMeta(m events.Stored) (blobMeta, error) {
 		return e, fmt.Errorf("%w: decode the metadata of a blob at position %d: %w", events.ErrDamaged, m.Seq, err)
 	}
 	var err error
-	if e.at, err = time.Parse(time.RFC3339Nano, jet.HeaderValue(m.Header, jet.HeaderTime)); err != nil {
+	if e.at, err = time.Parse(time.RFC3339Nano, jet.DeliveryValue(m.Header, jet.HeaderTime)); err != nil {
 		return e, fmt.Errorf("parse the time of message %d: %w", m.Seq, err)
 	}
 	return e, nil

@@ -22,8 +22,8 @@ const (
 	HeaderSequence = "Nats-Sequence"
 	headerPrevious = "Nats-Last-Sequence"
 	headerPending  = "Nats-Num-Pending"
-	HeaderStatus   = "Status"
-	HeaderReason   = "Description"
+	headerStatus   = "Status"
+	headerReason   = "Description"
 	HeaderTime     = "Nats-Time-Stamp"
 )
 
@@ -46,19 +46,31 @@ type Request struct {
 
 // DecodeMessage decodes an answer to a direct get.
 func DecodeMessage(m *nats.Msg) (events.Stored, error) {
-	seq, err := strconv.ParseUint(HeaderValue(m.Header, HeaderSequence), 10, 64)
+	seq, err := strconv.ParseUint(DeliveryValue(m.Header, HeaderSequence), 10, 64)
 	if err != nil || seq == 0 {
-		return events.Stored{}, fmt.Errorf("the server answered without a position: %q", HeaderValue(m.Header, HeaderSequence))
+		return events.Stored{}, fmt.Errorf("the server answered without a position: %q", DeliveryValue(m.Header, HeaderSequence))
 	}
-	return events.Stored{Seq: seq, Subject: HeaderValue(m.Header, headerSubject), Header: m.Header, Body: m.Data}, nil
+	return events.Stored{Seq: seq, Subject: DeliveryValue(m.Header, headerSubject), Header: m.Header, Body: m.Data}, nil
 }
 
-// HeaderValue returns the first value of a header, or "".
-func HeaderValue(h nats.Header, name string) string {
+// DeliveryValue returns the value of a header that the server adds when it delivers or
+// republishes a message, or "". The server adds it after the stored headers, among which
+// may be one of the same name that no proof covers.
+func DeliveryValue(h nats.Header, name string) string {
 	if v := h[name]; len(v) > 0 {
-		return v[0]
+		return v[len(v)-1]
 	}
 	return ""
+}
+
+// Status returns the status of an answer that is no message, with its description, or
+// "". A status has no payload and each event has one, so that a stored header cannot make
+// an event look like a status.
+func Status(m *nats.Msg) (code, description string) {
+	if len(m.Data) > 0 {
+		return "", ""
+	}
+	return DeliveryValue(m.Header, headerStatus), DeliveryValue(m.Header, headerReason)
 }
 
 // Get returns one message of a stream, or events.ErrNotFound.
@@ -81,7 +93,7 @@ func (c *Client) Get(ctx context.Context, stream string, r Request) (_ events.St
 
 // status returns the error for an answer without a message.
 func (c *Client) status(m *nats.Msg) error {
-	code := HeaderValue(m.Header, HeaderStatus)
+	code, description := Status(m)
 	switch code {
 	case "":
 		return nil
@@ -90,7 +102,7 @@ func (c *Client) status(m *nats.Msg) error {
 	case "503":
 		return nats.ErrNoResponders
 	default:
-		return fmt.Errorf("the server answered %s %s", code, HeaderValue(m.Header, HeaderReason))
+		return fmt.Errorf("the server answered %s %s", code, description)
 	}
 }
 
@@ -125,19 +137,19 @@ func (c *Client) GetBatch(ctx context.Context, stream string, r Request, fn func
 		if err != nil {
 			return 0, fmt.Errorf("get from stream %s: %w", stream, err)
 		}
-		switch HeaderValue(m.Header, HeaderStatus) {
+		switch code, description := Status(m); code {
 		case "":
 		case "204":
 			// The end of the batch names its last message.
-			if end := HeaderValue(m.Header, headerPrevious); end != strconv.FormatUint(last, 10) {
+			if end := DeliveryValue(m.Header, headerPrevious); end != strconv.FormatUint(last, 10) {
 				return 0, fmt.Errorf("get from stream %s: the answer ends at %s, but %d was the last received", stream, end, last)
 			}
-			return strconv.ParseUint(HeaderValue(m.Header, headerPending), 10, 64)
+			return strconv.ParseUint(DeliveryValue(m.Header, headerPending), 10, 64)
 		default:
 			if err := c.status(m); !errors.Is(err, events.ErrNotFound) {
 				return 0, fmt.Errorf("get from stream %s: %w", stream, err)
 			}
-			if len(r.MultiLast) > 0 && HeaderValue(m.Header, HeaderReason) == cannotRead {
+			if len(r.MultiLast) > 0 && description == cannotRead {
 				return 0, ErrHidden
 			}
 			return 0, nil

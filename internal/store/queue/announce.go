@@ -68,7 +68,7 @@ func (c *poolConsumer) onRequest(m *nats.Msg) {
 	if len(t) < 2 {
 		return
 	}
-	if v, ok := events.VolumeOf(jet.HeaderValue(m.Header, jet.HeaderStream)); ok && v > c.work.ledger.Active().Number {
+	if v, ok := events.VolumeOf(jet.DeliveryValue(m.Header, jet.HeaderStream)); ok && v > c.work.ledger.Active().Number {
 		c.lookSoon() // another process opened a volume
 	}
 	if c.queue(t[1]).isFull() {

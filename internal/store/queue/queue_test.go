@@ -132,6 +132,43 @@ func TestNakWithDelay(t *testing.T) {
 	}
 }
 
+// A stored header that is named like the status of an answer is not taken for one: no
+// proof covers it.
+func TestWorkWithAStatusHeader(t *testing.T) {
+	t.Parallel()
+	for _, code := range []string{"404", "409", "100", "503"} {
+		t.Run(code, func(t *testing.T) {
+			t.Parallel()
+			server := storetest.StartServer(t, t.TempDir())
+			s := storetest.Open(t, server, jetstream.Options{})
+			_, js := raw(t, server)
+			id := newID()
+			w, err := events.Encode(requested(id))
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.Header["Status"], w.Header["Description"] = []string{code}, []string{"Consumer Deleted"}
+			if _, err := js.PublishMsg(t.Context(), &nats.Msg{Subject: "ledger.0001." + w.Subject, Header: w.Header, Data: w.Body}); err != nil {
+				t.Fatal(err)
+			}
+			mustAppend(t, s, requested(newID()), 0) // the store creates the consumer of the tenant
+			seen := make(chan runner.Delivery, 10)
+			consume(t, s, 1, func(ctx context.Context, d runner.Delivery) {
+				if err := d.Ack(ctx); err != nil {
+					t.Error(err)
+				}
+				seen <- d
+			})
+			for got := ""; got != id; {
+				d := soon(t, "the request", seen)
+				if got = d.Event.About(); d.Unreadable != nil {
+					t.Errorf("got %s, %v", got, d.Unreadable)
+				}
+			}
+		})
+	}
+}
+
 // A request that cannot be read is delivered with the data of its subject and the
 // reason. The requests after it run.
 func TestUnreadableWork(t *testing.T) {

@@ -333,8 +333,7 @@ func (q *tenantQueue) pull(ctx context.Context, src *source, r request) (got int
 			q.close()
 			return got, fmt.Errorf("ask consumer %s: %w", src.name, err)
 		}
-		code, reason := jet.HeaderValue(m.Header, jet.HeaderStatus), jet.HeaderValue(m.Header, jet.HeaderReason)
-		switch {
+		switch code, reason := jet.Status(m); {
 		case code == "":
 			q.hold(src, m)
 			got++
@@ -486,7 +485,7 @@ func (q *tenantQueue) close() {
 		if err != nil {
 			return
 		}
-		if m.Reply != "" && jet.HeaderValue(m.Header, jet.HeaderStatus) == "" {
+		if code, _ := jet.Status(m); m.Reply != "" && code == "" {
 			_ = q.c.work.jet.WorkConn.Publish(m.Reply, nak(0)) // if it is lost, the request is delivered again after its ack deadline
 			q.c.work.announceReturned(q.c.pool, q.tenant, 0)
 		}

@@ -169,7 +169,27 @@ func (s *Ledger) publishTo(ctx context.Context, v volume, m *nats.Msg) (uint64, 
 	if ack.Stream != v.stream() {
 		return 0, fmt.Errorf("stream %s stored the event, not %s: %w", ack.Stream, v.stream(), jet.ErrRejected)
 	}
+	if ack.Duplicate {
+		if err := s.checkDuplicate(ctx, v, m, ack.Sequence); err != nil {
+			return 0, err
+		}
+	}
 	return ack.Sequence, nil
+}
+
+// checkDuplicate returns an error unless a message, which the server took for one that it
+// had stored before, is at that position. The server compares message ids, which no proof
+// covers.
+func (s *Ledger) checkDuplicate(ctx context.Context, v volume, m *nats.Msg, position uint64) error {
+	seq, header, err := s.jet.NextAtLeader(ctx, v.stream(), m.Subject, position)
+	if err != nil && !errors.Is(err, events.ErrNotFound) {
+		return fmt.Errorf("look up whether the event is stored at position %d: %w", position, err)
+	}
+	if id := events.HeaderValue(m.Header, "ce-id"); err != nil || seq != position || events.HeaderValue(header, "ce-id") != id {
+		err := s.damageErrorf("the server takes event %s for the one at position %d, which is another event", id, position)
+		return fmt.Errorf("%w: %w", jet.ErrRejected, err)
+	}
+	return nil
 }
 
 // find returns the position of an event with the id of e on the same subject at a
@@ -191,7 +211,7 @@ func (s *Ledger) find(ctx context.Context, now *volumes, e events.Event, after u
 			if err != nil {
 				return 0, err
 			}
-			if jet.HeaderValue(header, "ce-id") == e.ID {
+			if events.HeaderValue(header, "ce-id") == e.ID {
 				s.observeStored(seq)
 				return seq, nil
 			}

@@ -73,7 +73,7 @@ func (s *Ledger) EachMatching(ctx context.Context, pattern string, fn func(event
 // other objects.
 func (s *Ledger) eachOn(ctx context.Context, subject, about string, after uint64, fn func(events.Event) error) (last uint64, err error) {
 	return s.forEachMessage(ctx, subject, after, func(m events.Stored) error {
-		if about != "" && jet.HeaderValue(m.Header, "ce-subject") != about {
+		if about != "" && events.HeaderValue(m.Header, "ce-subject") != about {
 			return nil
 		}
 		e, err := s.Decode(m)

@@ -55,7 +55,7 @@ func (s *Ledger) ExecutionEvents(ctx context.Context, tenant, execution string, 
 		}
 		output = subjectReader{s: s, now: now, subject: events.OutSubject(tenant, execution), from: requested.Seq + 1, tally: tally{since: since}}
 		// Several executions share the subject of output.
-		output.wants = func(m events.Stored) bool { return jet.HeaderValue(m.Header, "ce-subject") == execution }
+		output.wants = func(m events.Stored) bool { return events.HeaderValue(m.Header, "ce-subject") == execution }
 		end, err := s.lastMessageIn(ctx, now.list, output.subject)
 		switch {
 		case err == nil:

@@ -362,8 +362,8 @@ func (s *Ledger) listen() (*appendNotifier, error) {
 	a := &appendNotifier{wake: make(chan struct{}, 1)}
 	var err error
 	a.sub, err = s.jet.Conn.Subscribe(republishedSubjects, func(m *nats.Msg) {
-		if seq, err := strconv.ParseUint(jet.HeaderValue(m.Header, jet.HeaderSequence), 10, 64); err == nil {
-			if _, ok := events.VolumeOf(jet.HeaderValue(m.Header, jet.HeaderStream)); !ok {
+		if seq, err := strconv.ParseUint(jet.DeliveryValue(m.Header, jet.HeaderSequence), 10, 64); err == nil {
+			if _, ok := events.VolumeOf(jet.DeliveryValue(m.Header, jet.HeaderStream)); !ok {
 				return
 			}
 			a.observe(seq)

@@ -130,7 +130,7 @@ func (x *keptEvents) get(r jet.Request) (list []events.Stored, more int) {
 func (x *keptEvents) find(e events.Event, from uint64) uint64 {
 	for _, all := range x.indexesFor(StoredSubject(1, e.Subject())) {
 		for _, i := range all {
-			if m := x.list[i]; m.Seq >= from && jet.HeaderValue(m.Header, "ce-id") == e.ID {
+			if m := x.list[i]; m.Seq >= from && events.HeaderValue(m.Header, "ce-id") == e.ID {
 				return m.Seq
 			}
 		}

@@ -127,7 +127,7 @@ func (s *Ledger) RecordLoss(ctx context.Context, d *events.LedgerVolumeOpened) e
 		}
 		switch m, err := s.lastOf(ctx, before); {
 		case err == nil && m.Seq == before.last:
-			d.Predecessor.LastID = jet.HeaderValue(m.Header, "ce-id")
+			d.Predecessor.LastID = events.HeaderValue(m.Header, "ce-id")
 		case err != nil && !errors.Is(err, events.ErrNotFound):
 			return fmt.Errorf("read the last event of volume %d: %w", before.number, err)
 		}

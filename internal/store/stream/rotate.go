@@ -164,7 +164,7 @@ func (s *Ledger) recordOpening(ctx context.Context, list []volume) (bool, error)
 	}
 	d := &events.LedgerVolumeOpened{
 		Volume: v.number, First: v.first,
-		Predecessor: events.Predecessor{Volume: before.number, First: before.first, Last: before.last, LastID: jet.HeaderValue(last.Header, "ce-id")},
+		Predecessor: events.Predecessor{Volume: before.number, First: before.first, Last: before.last, LastID: events.HeaderValue(last.Header, "ce-id")},
 	}
 	if e, ok := closing.Data.(*events.LedgerVolumeSealed); ok {
 		d.Reason, d.Actor = e.Reason, e.Actor
@@ -216,7 +216,7 @@ func (s *Ledger) OpenVolume(ctx context.Context, position uint64, note string, a
 	}
 	switch m, err := s.getWithVolumesLocked(ctx, before, jet.Request{Seq: before.last}); {
 	case err == nil && m.Seq == before.last:
-		d.Predecessor.LastID = jet.HeaderValue(m.Header, "ce-id")
+		d.Predecessor.LastID = events.HeaderValue(m.Header, "ce-id")
 	case err != nil && !errors.Is(err, events.ErrNotFound):
 		return events.VolumeInfo{}, fmt.Errorf("read the last event of volume %d: %w", before.number, err)
 	}
