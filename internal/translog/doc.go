@@ -33,6 +33,7 @@
 //	                proves; replaces its files
 //	loss.go         finds the leaves of lost events that the files prove; resets the tree
 //	witness.go      sends checkpoints to a witness, and decides how often it tries
-//	scrub.go        compares the stored events with their hashes at a limited rate; decides whether
-//	                the event or the tile is wrong; rewrites the tile
+//	scrub.go        reads the stored events at a limited rate, and reports what it finds
+//	scrubtiles.go   compares events with tiles, tiles with the level above, and the tree with the
+//	                newest checkpoint; decides which of them is wrong; rewrites a wrong tile
 package translog

@@ -11,8 +11,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"daybook/events"
-	"daybook/internal/eventproof"
-	"daybook/internal/resources/exhausted"
+	"daybook/internal/spans"
 	"daybook/proof"
 )
 
@@ -58,8 +57,11 @@ type ScrubProgress struct {
 	RoundEnded                                            time.Time
 }
 
-// Scrub re-reads the ledger at a limited rate and compares each event with the leaf hash that was
-// computed when it was recorded. It finds data that changed on disk. It is safe for concurrent use.
+// Scrub re-reads the ledger at a limited rate. It compares each event with the leaf hash that was
+// computed when it was recorded, each file of the tree with the hash over it in the level above, up
+// to the hashes that the Log has in memory, and these with the newest checkpoint. It finds data that
+// changed on disk, also if an event and its hashes were changed together. It rewrites files whose
+// hashes it can compute. It is safe for concurrent use.
 type Scrub struct {
 	log           *Log
 	opts          ScrubOptions
@@ -69,7 +71,7 @@ type Scrub struct {
 	progress ScrubProgress
 }
 
-// scrubBatch is the number of events per read: those of a tile.
+// scrubBatch is the maximum number of events per read: those of a tile.
 const scrubBatch = proof.TileWidth
 
 // NewScrub returns a Scrub of the events in the tree. The caller MUST call Run to start it.
@@ -120,51 +122,101 @@ func (s *Scrub) Run(ctx context.Context) error {
 	}
 }
 
-// runPass makes one pass over the events that are in the tree when the pass starts.
+// runPass makes one pass over the events that are in the tree when the pass starts, and over the
+// files of the tree.
 func (s *Scrub) runPass(ctx context.Context) error {
-	end := s.log.Size()
-	s.note(func(p *ScrubProgress) { p.Position, p.End = 0, end })
+	p := s.newPass()
+	s.note(func(g *ScrubProgress) { g.Position, g.End = 0, p.end })
 	if s.opts.Before != nil {
 		if err := s.opts.Before(ctx, s.pace); err != nil {
 			return err
 		}
 	}
-	for at := uint64(0); at < end; {
-		n := int(min(scrubBatch, end-at))
-		if err := s.events.WaitN(ctx, n); err != nil {
+	for p.at < p.end {
+		index := p.at / proof.TileWidth
+		last := min((index+1)*proof.TileWidth, p.end)
+		leaves, err := p.readLeaves(ctx, last)
+		if err != nil {
 			return err
 		}
-		batch, err := s.opts.Stream.ReadRaw(ctx, at, n)
-		switch {
-		case errors.Is(err, events.ErrDamaged):
-			// Read one event at a time up to the damaged one, and skip it.
-			if batch, err = s.opts.Stream.ReadRaw(ctx, at, 1); errors.Is(err, events.ErrDamaged) || err == nil && len(batch) == 0 {
-				s.found(at+1, at+1, "the event cannot be read")
-				at++
-				continue
-			}
-			if err != nil {
-				return err
-			}
-		case err != nil:
-			return err
-		case len(batch) == 0:
-			s.found(at+1, end, "events are missing")
+		if p.cut {
 			return nil
 		}
-		// After a gap, the batch may contain events that were recorded since the start of the pass.
-		batch = upTo(batch, end)
-		if len(batch) == 0 {
-			break
+		if last%proof.TileWidth == 0 {
+			err = p.compareTile(ctx, index, leaves)
+		} else {
+			err = p.compareLeaves(ctx, leaves, p.tail)
 		}
-		if err := s.compare(ctx, batch); err != nil {
+		if err != nil {
 			return err
 		}
-		at = batch[len(batch)-1].Seq
-		s.note(func(p *ScrubProgress) { p.Position = at })
+		s.note(func(g *ScrubProgress) { g.Position = last })
 	}
-	s.note(func(p *ScrubProgress) { p.Rounds++; p.RoundEnded = time.Now().UTC() })
+	if err := p.comparePartialFiles(ctx); err != nil {
+		return err
+	}
+	if err := p.compareCheckpoint(ctx); err != nil {
+		return err
+	}
+	s.note(func(g *ScrubProgress) { g.Rounds++; g.RoundEnded = time.Now().UTC() })
 	return nil
+}
+
+// readLeaves reads the events from the next position to last, which is in the same tile, and hashes
+// them.
+func (p *pass) readLeaves(ctx context.Context, last uint64) (*readTileLeaves, error) {
+	s := p.scrub
+	leaves := &readTileLeaves{first: p.at + 1, last: last}
+	for p.at < last {
+		if len(p.ahead) == 0 && spans.Covers(p.lost, p.at+1, last) {
+			p.at = last
+			break
+		}
+		if len(p.ahead) == 0 {
+			n := int(last - p.at)
+			if err := s.events.WaitN(ctx, n); err != nil {
+				return nil, err
+			}
+			batch, err := s.opts.Stream.ReadRaw(ctx, p.at, n)
+			switch {
+			case errors.Is(err, events.ErrDamaged):
+				// Read one event at a time up to the damaged one, and skip it.
+				if batch, err = s.opts.Stream.ReadRaw(ctx, p.at, 1); errors.Is(err, events.ErrDamaged) || err == nil && len(batch) == 0 {
+					s.found(p.at+1, p.at+1, "the event cannot be read")
+					p.at++
+					continue
+				}
+				if err != nil {
+					return nil, err
+				}
+			case err != nil:
+				return nil, err
+			case len(batch) == 0:
+				s.found(p.at+1, p.end, "events are missing")
+				p.cut = true
+				return leaves, nil
+			}
+			p.ahead = batch
+		}
+		// After a gap, the batch may contain events of later tiles, and events that were recorded since
+		// the start of the pass.
+		now := upTo(p.ahead, last)
+		p.ahead = p.ahead[len(now):]
+		for _, m := range now {
+			p.at = m.Seq
+			if err := s.pace(ctx, int64(len(m.Body))); err != nil {
+				return nil, err
+			}
+			if err := leaves.add(m); err != nil {
+				s.found(m.Seq, m.Seq, "the event cannot be read: "+err.Error())
+			}
+			s.note(func(g *ScrubProgress) { g.Events++ })
+		}
+		if len(p.ahead) > 0 {
+			p.at = last
+		}
+	}
+	return leaves, nil
 }
 
 // upTo returns the messages up to a position.
@@ -191,87 +243,17 @@ func (s *Scrub) found(first, last uint64, what string) {
 	s.opts.Found(first, last, what)
 }
 
-// compare compares events with their leaves.
-func (s *Scrub) compare(ctx context.Context, batch []events.Stored) error {
-	var buf []byte
-	for _, m := range batch {
-		if err := s.pace(ctx, int64(len(m.Body))); err != nil {
-			return err
-		}
-		leaf, grown, err := proof.HashLeaf(buf, eventproof.RecordOf(m))
-		buf = grown
-		var event events.Event
-		if err == nil {
-			event, err = events.Decode(m.Seq, m.Message())
-		}
-		s.note(func(g *ScrubProgress) { g.Events++ })
-		if err != nil {
-			s.found(m.Seq, m.Seq, "the event cannot be read: "+err.Error())
-			continue
-		}
-		same, err := s.log.compareLeaf(m.Seq-1, leaf)
-		if err == nil && same {
-			if err := s.compareBlobs(ctx, event); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := s.judge(ctx, m.Seq, err); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// judge determines whether the event or its stored leaf is wrong. The hash over the tile, stored
-// at the next level, decides.
-func (s *Scrub) judge(ctx context.Context, seq uint64, cause error) error {
-	if exhausted.Is(cause) {
-		return cause // not caused by the content of the file
-	}
-	tile := proof.Tile{Index: (seq - 1) / proof.TileWidth, Width: proof.TileWidth}
-	first := tile.Index*proof.TileWidth + 1
-	batch, err := s.opts.Stream.ReadRaw(ctx, first-1, proof.TileWidth)
-	if err != nil && !errors.Is(err, events.ErrDamaged) {
-		return err
-	}
-	leaves := make([]proof.Hash, 0, proof.TileWidth)
-	var buf []byte
-	for _, m := range batch {
-		var leaf proof.Hash
-		if leaf, buf, err = proof.HashLeaf(buf, eventproof.RecordOf(m)); err != nil {
-			break
-		}
-		leaves = append(leaves, leaf)
-	}
-	if len(leaves) == proof.TileWidth && s.log.repairTile(tile, leaves) {
-		s.log.log.WarnContext(ctx, "a file of hashes was wrong and is written again; the events are intact", "tile", tile.Path(), "err", cause)
-		s.note(func(p *ScrubProgress) { p.TilesRepaired++ })
-		return nil
-	}
-	if cause != nil {
-		s.found(seq, seq, "the stored hash of the event cannot be read: "+cause.Error())
-	} else {
-		s.found(seq, seq, "the event does not match the hash that was computed when it was recorded")
-	}
-	return nil
-}
-
-// compareBlobs verifies the heap that an event names.
-func (s *Scrub) compareBlobs(ctx context.Context, e events.Event) error {
+// compareHeap verifies a heap that an event names.
+func (s *Scrub) compareHeap(ctx context.Context, tenant, sha256 string) error {
 	if s.opts.Blobs == nil {
 		return nil
 	}
-	d := events.EndingOf(e.Data) // a failed run may have left a heap, too
-	if d == nil || d.Heap == nil {
-		return nil
-	}
-	heap, err := s.opts.Blobs.VerifyHeap(ctx, e.Tenant, d.Heap.SHA256)
+	heap, err := s.opts.Blobs.VerifyHeap(ctx, tenant, sha256)
 	switch {
 	case errors.Is(err, events.ErrDamaged):
 		s.note(func(p *ScrubProgress) { p.Findings++ })
 		if s.opts.FoundBlob != nil {
-			s.opts.FoundBlob(events.LostBlob{Tenant: e.Tenant, Kind: "heap", SHA256: d.Heap.SHA256}, err)
+			s.opts.FoundBlob(events.LostBlob{Tenant: tenant, Kind: "heap", SHA256: sha256}, err)
 		}
 	case errors.Is(err, events.ErrRemoved), errors.Is(err, events.ErrNotFound):
 		// Collected, perhaps during this pass. Verify checks the reason.
@@ -280,28 +262,4 @@ func (s *Scrub) compareBlobs(ctx context.Context, e events.Event) error {
 	}
 	s.note(func(p *ScrubProgress) { p.Blobs++ })
 	return s.pace(ctx, heap.Size)
-}
-
-// compareLeaf reports whether the tree has a leaf at an index.
-func (l *Log) compareLeaf(index uint64, leaf proof.Hash) (bool, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	raw, err := l.tree.Read(proof.Tile{Index: index / proof.TileWidth, Width: int(index%proof.TileWidth) + 1})
-	if err != nil {
-		return false, err
-	}
-	return string(raw[len(raw)-len(leaf):]) == string(leaf[:]), nil
-}
-
-// repairTile rewrites a full tile with leaves if the level above has the hash over them. Otherwise
-// it reports false, because the events are wrong and not the tile.
-func (l *Log) repairTile(tile proof.Tile, leaves []proof.Hash) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	above, err := l.tree.Read(proof.Tile{Level: 1, Index: tile.Index / proof.TileWidth, Width: int(tile.Index%proof.TileWidth) + 1})
-	hash := proof.HashSubtrees(leaves)
-	if err != nil || string(above[len(above)-len(hash):]) != string(hash[:]) {
-		return false
-	}
-	return l.file.Put(tile, leaves) == nil
 }

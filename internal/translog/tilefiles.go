@@ -42,7 +42,12 @@ func (f *tileFiles) Put(tile proof.Tile, hashes []proof.Hash) error {
 
 // replace writes a tile that is not full, by rename.
 func (f *tileFiles) replace(tile proof.Tile, hashes []proof.Hash) error {
-	if err := replaceFile(filepath.Join(f.dir, filepath.FromSlash(tile.Path())), proof.EncodeTile(hashes), 0o644, false); err != nil {
+	return f.restore(tile, proof.EncodeTile(hashes), false)
+}
+
+// restore replaces the file of a tile by rename. With sync set, the new file is durable on return.
+func (f *tileFiles) restore(tile proof.Tile, raw []byte, sync bool) error {
+	if err := replaceFile(filepath.Join(f.dir, filepath.FromSlash(tile.Path())), raw, 0o644, sync); err != nil {
 		return fmt.Errorf("write %s: %w", tile.Path(), err)
 	}
 	return nil
