@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -77,6 +78,22 @@ func TestWithoutDescriptors(t *testing.T) {
 	}
 	if status, body := get(t, url+"/readyz"); status != http.StatusOK {
 		t.Errorf("with descriptors again, /readyz answers %d: %s", status, body)
+	}
+	// Everything is signed soon, and a clean stop leaves no event unsigned.
+	_, body = get(t, url+"/api/events?limit=100000")
+	events := strings.Count(strings.TrimSpace(body), "\n") + 1
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		_, checkpoint := get(t, url+"/api/ledger/checkpoint")
+		lines := strings.SplitN(checkpoint, "\n", 3)
+		if len(lines) == 3 {
+			if size, err := strconv.Atoi(lines[1]); err == nil && size+2 > events {
+				break
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Errorf("with descriptors again, %d events have the checkpoint %s", events, checkpoint)
+			break
+		}
 	}
 	if status, body := get(t, url+"/api/ledger/damage"); status != http.StatusOK || !strings.Contains(body, `"damaged":false`) {
 		t.Errorf("damage is answered %d: %s", status, body)

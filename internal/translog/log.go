@@ -74,8 +74,8 @@ type Log struct {
 	log     *slog.Logger
 	witness *witness // nil without one
 	signNow chan struct{}
-	// exhaustedPause is the time that Run waits before it continues after the machine ran out of a
-	// resource.
+	// exhaustedPause is the time that Run waits before it continues after an error, such as that the
+	// machine ran out of a resource.
 	exhaustedPause time.Duration
 
 	checkpointsMu sync.Mutex // guards the file of checkpoints and the signed file; locked before mu
@@ -167,20 +167,17 @@ func (l *Log) VKeys() []string { return l.keys.known }
 // exhaustedPause is the default of Log.exhaustedPause.
 const exhaustedPause = time.Second
 
-// Run hashes the events of feed and appends checkpoints to ledger, until ctx is done or the feed
-// fails. If the disk is full or file descriptors run out, it retries. On damage it stops signing
-// and returns events.ErrDamaged; Damage then returns the same error.
+// Run hashes the events of feed and appends checkpoints to ledger, until ctx is done. If the disk is
+// full, file descriptors run out, or feed or ledger fails, it retries. On damage it stops signing and
+// returns events.ErrDamaged; Damage then returns the same error.
 func (l *Log) Run(ctx context.Context, feed Feed, ledger Ledger) error {
 	err := l.run(ctx, feed, ledger)
-	for logged := false; exhausted.Is(err) && ctx.Err() == nil; err = l.run(ctx, feed, ledger) {
+	for logged := false; err != nil && !errors.Is(err, events.ErrDamaged) && ctx.Err() == nil; err = l.run(ctx, feed, ledger) {
 		if !logged {
 			l.log.WarnContext(ctx, "the ledger cannot be hashed and signed now; retrying", "err", err)
 			logged = true
 		}
-		select {
-		case <-time.After(l.exhaustedPause):
-		case <-ctx.Done():
-		}
+		l.waitToRetry(ctx)
 	}
 	if errors.Is(err, events.ErrDamaged) {
 		l.mu.Lock()
@@ -189,7 +186,35 @@ func (l *Log) Run(ctx context.Context, feed Feed, ledger Ledger) error {
 		l.mu.Unlock()
 		return err
 	}
-	return errors.Join(err, l.makeDurable())
+	// The events after the last saved tree are hashed again at the next start. That is worth a
+	// short wait for descriptors, no more.
+	saved := l.makeDurable()
+	for tries := 0; exhausted.Is(saved) && tries < saveTries; tries++ {
+		time.Sleep(finalPause)
+		saved = l.makeDurable()
+	}
+	return errors.Join(err, saved)
+}
+
+// saveTries is how often Run tries again to save the tree at its end.
+const saveTries = 10
+
+// waitToRetry waits for exhaustedPause, and for finalPause while FinalCheckpoint waits.
+func (l *Log) waitToRetry(ctx context.Context) {
+	pause := min(finalPause, l.exhaustedPause)
+	for waited := time.Duration(0); waited < l.exhaustedPause; waited += pause {
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
+		l.mu.Lock()
+		final := l.final
+		l.mu.Unlock()
+		if final {
+			return
+		}
+	}
 }
 
 func (l *Log) run(ctx context.Context, feed Feed, ledger Ledger) error {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"daybook/events"
+	"daybook/internal/resources/exhausted"
 	"daybook/proof"
 )
 
@@ -90,8 +91,11 @@ func (l *Log) pauseAfter(before, err error, pause time.Duration) time.Duration {
 }
 
 // passes reports whether the ledger rejects writes now and will accept them again without a
-// restart.
+// restart, or the process ran out of a resource.
 func passes(err error) bool {
+	if exhausted.Is(err) {
+		return true
+	}
 	unwritable, ok := errors.AsType[*events.UnwritableError](err)
 	return ok && unwritable.Passes
 }

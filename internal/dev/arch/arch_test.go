@@ -72,7 +72,7 @@ var allowed = map[string][]string{
 	"internal/resources/reads":       {},
 	"internal/store/jet":             {"events", "internal/resources/exhausted", "internal/resources/reads"},
 	"internal/store/blobs":           {"events", "internal/resources/budget", "internal/store/jet"},
-	"internal/store/stream":          {"events", "internal/resources/budget", "internal/spans", "internal/store/jet"},
+	"internal/store/stream":          {"events", "internal/resources/budget", "internal/resources/exhausted", "internal/spans", "internal/store/jet"},
 	"internal/store/queue":           {"events", "runner", "internal/resources/fairness", "internal/store/jet", "internal/store/stream"},
 	"internal/store/jetstream":       {"events", "internal/store/jet", "internal/store/blobs", "internal/store/stream", "internal/store/queue"},
 	"internal/store/storetest":       {"internal/store/jetstream", "internal/store/natsserver"},

@@ -24,6 +24,10 @@ func DecodeStored(m *nats.Msg) (events.Event, error) {
 // SetLimit sets the maximum size of the bodies that the tail keeps, in bytes.
 func (t *SharedTail) SetLimit(n int) { t.limit = n }
 
+// SetStarved makes a Ledger believe that its server cannot open files while starved returns an
+// error.
+func SetStarved(s *Ledger, starved func() error) { s.jet.Options.Starved = starved }
+
 // SetSweeping makes new events be swept once they are older than age and larger than
 // bytes.
 func (t *SharedTail) SetSweeping(age time.Duration, bytes int64) {

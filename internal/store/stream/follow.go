@@ -314,6 +314,9 @@ func (s *Ledger) readPages(ctx context.Context, after uint64, form pageContent, 
 			if time.Since(looked) > pollInterval {
 				looked = time.Now()
 				s.refreshVolumes(ctx)
+				if s.jet.Starved() != nil {
+					behind = looked // the server cannot open its files now
+				}
 			}
 			if time.Since(behind) > lagTimeout {
 				return s.damageErrorf("position %d was recorded but cannot be read; the ledger ends at %d", after+1, after)

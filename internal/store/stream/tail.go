@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"daybook/events"
+	"daybook/internal/resources/exhausted"
 	"daybook/internal/store/jet"
 )
 
@@ -50,7 +51,8 @@ func (s *Ledger) NewTail() *SharedTail {
 }
 
 // Run reads the events at positions greater than after for the followers, until ctx is
-// done or reading fails. The followers receive the same error. The caller MUST call Run
+// done or reading fails. If a resource such as descriptors runs out, it continues when it
+// is available again. The followers receive the same error. The caller MUST call Run
 // once.
 func (t *SharedTail) Run(ctx context.Context, after uint64) error {
 	t.mu.Lock()
@@ -64,10 +66,20 @@ func (t *SharedTail) Run(ctx context.Context, after uint64) error {
 	}
 	defer sweeper.Wait()
 	defer stop()
-	err := t.s.follow(ctx, after, decoded|raw, func(p page) error {
+	push := func(p page) error {
 		t.push(p)
+		after = p.end
 		return nil
-	})
+	}
+	err := t.s.follow(ctx, after, decoded|raw, push)
+	for exhausted.Is(err) && ctx.Err() == nil { // otherwise the followers get this error each time
+		t.s.jet.Warn(ctx, "following the ledger", err, "after", after)
+		if werr := jet.Wait(ctx, retryPause); werr != nil {
+			err = werr
+			break
+		}
+		err = t.s.follow(ctx, after, decoded|raw, push)
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.err = err

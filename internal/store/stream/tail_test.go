@@ -3,10 +3,15 @@ package stream_test
 import (
 	"context"
 	"errors"
+	"os"
+	"sync/atomic"
+	"syscall"
 	"testing"
+	"time"
 
 	"daybook/events"
 	"daybook/internal/store/storetest"
+	"daybook/internal/store/stream"
 )
 
 // Every follower of a tail receives every event once, in order, whether it starts far
@@ -118,5 +123,51 @@ func TestReadRaw(t *testing.T) {
 	e, err := events.Decode(2, stored[0].Message())
 	if err != nil || e.About() != id {
 		t.Errorf("it decodes to %v, %v", e, err)
+	}
+}
+
+// A tail outlasts a server that cannot open its files: it reads on when it can, and its followers
+// receive no error.
+func TestTailOutlastsExhaustion(t *testing.T) {
+	s := storetest.Start(t)
+	id := newID()
+	mustAppend(t, s, requested(id), 0)
+	var asked atomic.Int64
+	var fed atomic.Bool
+	stream.SetStarved(s.Ledger, func() error {
+		asked.Add(1)
+		if fed.Load() {
+			return nil
+		}
+		return &os.PathError{Op: "open", Path: "1.blk", Err: syscall.EMFILE}
+	})
+	tail := s.NewTail()
+	ctx, stop := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	go func() { ran <- tail.Run(ctx, 3) }() // the ledger ends before that position, which is damage unless the server is starved
+	for asked.Load() < 3 {
+		select {
+		case err := <-ran:
+			t.Fatalf("Run ended with %v", err)
+		case <-time.After(time.Millisecond):
+		}
+	}
+	for range 4 {
+		mustAppend(t, s, started(id, 1), -1)
+	}
+	fed.Store(true)
+	errDone := errors.New("done")
+	err := tail.FollowRaw(ctx, 3, func(batch []events.Stored, _ uint64) error {
+		if batch[0].Seq != 4 {
+			t.Errorf("the first event is %d", batch[0].Seq)
+		}
+		return errDone
+	})
+	if !errors.Is(err, errDone) {
+		t.Errorf("FollowRaw: %v", err)
+	}
+	stop()
+	if err := <-ran; !errors.Is(err, context.Canceled) {
+		t.Errorf("Run: %v", err)
 	}
 }
