@@ -501,11 +501,13 @@ func TestScrubOverGaps(t *testing.T) {
 	if err := errors.Join(os.Chmod(filepath.Join(other, fileKey), 0o600), ResetTree(other, removed)); err != nil {
 		t.Fatal(err)
 	}
-	remove(t, other, "0/004") // only the hash over it is known
+	remove(t, other, "0/004")                                                // only the hash over it is known
 	if err := os.Remove(filepath.Join(other, fileCheckpoints)); err != nil { // it signed a tree without losses
 		t.Fatal(err)
 	}
-	again := follow(t, rest, Options{Dir: other, Lost: func() events.Lost { return lost }, Removed: func() events.Removal { return events.Removal{LedgerVolumeRemoved: &events.LedgerVolumeRemoved{Last: removed}} }})
+	again := follow(t, rest, Options{Dir: other, Lost: func() events.Lost { return lost }, Removed: func() events.Removal {
+		return events.Removal{LedgerVolumeRemoved: &events.LedgerVolumeRemoved{Last: removed}}
+	}})
 	if found, p := scrubOnce(t, again, rest); len(found) > 0 || p.TilesRepaired > 0 || p.End < size {
 		t.Fatalf("found %+v, %+v", found, p)
 	}
