@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -160,8 +161,32 @@ func FuzzRequestParts(f *testing.F) {
 		if httpapi.ValidTraceparent(s) && (len(s) != 55 || !strings.HasPrefix(s, "00-")) {
 			t.Errorf("traceparent %q", s)
 		}
-		httpapi.ParseQuery(s)
+		if got, want := httpapi.ParseQuery(s), isQuery(s); got != want {
+			t.Errorf("the query %q is accepted: %t, want %t", s, got, want)
+		}
 	})
+}
+
+// isQuery reports whether a query is well formed, has no parameter twice except those that may be
+// repeated, and holds only text.
+func isQuery(s string) bool {
+	seen := map[string]bool{}
+	for _, part := range strings.Split(s, "&") {
+		if part == "" {
+			continue
+		}
+		name, value, _ := strings.Cut(part, "=")
+		name, nameErr := url.QueryUnescape(name)
+		value, valueErr := url.QueryUnescape(value)
+		if strings.Contains(part, ";") || nameErr != nil || valueErr != nil || !utf8.ValidString(name) || !utf8.ValidString(value) || strings.Contains(value, "\x00") {
+			return false
+		}
+		if seen[name] && name != "tag" && name != "type" {
+			return false
+		}
+		seen[name] = true
+	}
+	return true
 }
 
 // A body with too many values is refused before they are decoded.

@@ -2,6 +2,8 @@ package stream_test
 
 import (
 	"errors"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/nats-io/nats.go"
@@ -28,6 +30,14 @@ func FuzzStored(f *testing.F) {
 		}
 		if e.Seq == 0 || e.ID == "" || e.Tenant == "" || e.Data == nil {
 			t.Errorf("decoded to %+v", e)
+		}
+		for name, got := range map[string]string{"ce-id": e.ID, "ce-tenant": e.Tenant, "ce-type": string(e.Type)} {
+			if values := h[name]; len(values) != 1 || values[0] != got {
+				t.Errorf("%s: %q is decoded to %q", name, values, got)
+			}
+		}
+		if position := h["Nats-Sequence"]; len(position) == 0 || strings.TrimLeft(position[0], "0") != strconv.FormatUint(e.Seq, 10) {
+			t.Errorf("the position %q is decoded to %d", position, e.Seq)
 		}
 	})
 }
