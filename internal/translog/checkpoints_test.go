@@ -37,7 +37,7 @@ func FuzzSplitNotes(f *testing.F) {
 		if err := os.WriteFile(path, raw, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := translog.KeepCheckpoint(path, []byte(note)); err != nil {
+		if err := translog.KeepCheckpoint(filepath.Dir(path), []byte(note)); err != nil {
 			t.Fatal(err)
 		}
 		now, err := os.ReadFile(path)

@@ -3,7 +3,6 @@ package translog
 import (
 	"context"
 	"errors"
-	"os"
 	"time"
 
 	"daybook/proof"
@@ -38,14 +37,8 @@ func (t *FileTree) Save() error { return errors.Join(t.files.save(t.Tree), t.fil
 // SplitNotes splits a file of checkpoints into notes.
 var SplitNotes = splitNotes
 
-// KeepCheckpoint appends a signed note to a file of checkpoints.
-func KeepCheckpoint(path string, signed []byte) error {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
-	if err != nil {
-		return err
-	}
-	return errors.Join(keepCheckpoint(f, signed), f.Close())
-}
+// KeepCheckpoint appends a signed note to the file of checkpoints in a directory.
+var KeepCheckpoint = keepCheckpoint
 
 // RunPass reads the events that are in the tree at its start once.
 func (s *Scrub) RunPass(ctx context.Context) error { return s.runPass(ctx) }

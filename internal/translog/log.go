@@ -93,8 +93,8 @@ type Log struct {
 	durable, target, lastNonCheckpoint uint64
 	latest                             proof.Checkpoint
 	signed                             proof.Checkpoint // the newest one that was signed, in the signed file
-	urgentSize                         uint64 // the server waits for a checkpoint of at least this size
-	clientSize                         uint64 // a client waits for a checkpoint of at least this size
+	urgentSize                         uint64           // the server waits for a checkpoint of at least this size
+	clientSize                         uint64           // a client waits for a checkpoint of at least this size
 	started                            bool
 	final                              bool              // FinalCheckpoint waits: retry after finalPause
 	failing                            error             // why the last checkpoint could not be recorded

@@ -30,8 +30,8 @@ type pass struct {
 	tail []byte
 	// lost are the positions that were recorded as lost at the start of the pass.
 	lost events.Lost
-	// newest is the newest checkpoint at the start of the pass.
-	newest proof.Checkpoint
+	// newest are the newest checkpoints at the start of the pass: the published and the signed one.
+	newest [2]proof.Checkpoint
 	// above holds, by level, the full tile that was compared last. Level 0 is not used.
 	above map[int]comparedTile
 }
@@ -49,7 +49,7 @@ func (s *Scrub) newPass() *pass {
 	l := s.log
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	p.end, p.newest = l.tree.Size()-uint64(len(l.confirm)), l.latest
+	p.end, p.newest = l.tree.Size()-uint64(len(l.confirm)), l.mustHold()
 	if len(l.confirm) == 0 { // otherwise the pass ends with a full tile
 		p.tail = proof.EncodeTile(l.tree.PartialLeaves())
 	}
@@ -390,16 +390,15 @@ func (l *Log) comparePartial(tile proof.Tile, hashes []byte) (wrong bool, cause,
 	return true, cause, l.file.restore(tile, hashes, !l.opts.NoSync)
 }
 
-// compareCheckpoint compares the tree with the newest checkpoint. The tiles that prove its tree hash
-// are compared with those above, up to the tree in memory.
-func (p *pass) compareCheckpoint(ctx context.Context) error {
-	c := p.newest
+// compareCheckpoint compares the tree with a checkpoint. The tiles that prove its tree hash are
+// compared with those above, up to the tree in memory.
+func (p *pass) compareCheckpoint(ctx context.Context, c proof.Checkpoint) error {
 	if c.Note == nil || c.Size > p.end || eventproof.IsIncomparable(p.scrub.log.Lost(), c.Size) {
 		return nil
 	}
 	signed, err := proof.OpenCheckpoint(c.Note, p.scrub.log.keys.known...)
 	if err != nil || signed.Size != c.Size || signed.Root != c.Root {
-		p.scrub.found(1, c.Size, fmt.Sprintf("the newest checkpoint, of %d events, is not signed by a key of this ledger", c.Size))
+		p.scrub.found(1, c.Size, fmt.Sprintf("the checkpoint of %d events is not signed by a key of this ledger", c.Size))
 		return nil
 	}
 	root, err := tlog.TreeHash(int64(c.Size), provenHashes{ctx, p})
@@ -410,7 +409,7 @@ func (p *pass) compareCheckpoint(ctx context.Context) error {
 		return err
 	}
 	if root != c.Root {
-		p.scrub.found(1, c.Size, fmt.Sprintf("the newest checkpoint says that the first %d events have the tree hash %s, the tree has %s", c.Size, proof.EncodeHash(c.Root), proof.EncodeHash(root)))
+		p.scrub.found(1, c.Size, fmt.Sprintf("a checkpoint says that the first %d events have the tree hash %s, the tree has %s", c.Size, proof.EncodeHash(c.Root), proof.EncodeHash(root)))
 	}
 	return nil
 }
