@@ -501,7 +501,7 @@ func TestScrubOverGaps(t *testing.T) {
 	if err := errors.Join(os.Chmod(filepath.Join(other, fileKey), 0o600), ResetTree(other, removed)); err != nil {
 		t.Fatal(err)
 	}
-	remove(t, other, "0/004")                                                // only the hash over it is known
+	remove(t, other, "0/004")                                                                                                   // only the hash over it is known
 	if err := errors.Join(os.Remove(filepath.Join(other, fileCheckpoints)), os.Remove(SignedPath(other, "", ""))); err != nil { // they are of a tree without losses
 		t.Fatal(err)
 	}
