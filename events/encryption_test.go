@@ -227,7 +227,8 @@ func TestEncryptedBlob(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// Decrypt never panics, and returns no content that was not encrypted.
+// Decrypt returns the content exactly if it is given what was encrypted, and otherwise an error about
+// damage or about the cipher, except for another key.
 func FuzzDecrypt(f *testing.F) {
 	sealed, err := events.Encrypt(events.New("default", began, withSecret()[0]), "k1", keys)
 	if err != nil {
@@ -239,18 +240,40 @@ func FuzzDecrypt(f *testing.F) {
 	}
 	f.Add(good)
 	f.Add([]byte(`{"key_id":"k1","algorithm":"AES-256-GCM","nonce":"","ciphertext":"","packed":true}`))
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		var s events.EncryptedContent
-		if json.Unmarshal(raw, &s) != nil {
-			return
-		}
+	genuine := *sealed.Data.(*events.ExecutionRequested).Content.Sealed
+	decrypt := func(t *testing.T, s events.EncryptedContent) {
+		t.Helper()
 		e := sealed
 		e.Data = &events.ExecutionRequested{ExecutionID: execution, Pool: "p", Content: events.Content[events.RequestedContent]{Sealed: &s}}
-		if err := events.Decrypt(&e, keys); err != nil || e.Data.(*events.ExecutionRequested).Content.Plain == nil {
-			return
+		err := events.Decrypt(&e, keys)
+		content := e.Data.(*events.ExecutionRequested).Content
+		same := s.KeyID == genuine.KeyID && s.Algorithm == genuine.Algorithm && s.Packed == genuine.Packed && bytes.Equal(s.Nonce, genuine.Nonce) && bytes.Equal(s.Ciphertext, genuine.Ciphertext)
+		switch {
+		case same != (err == nil && content.Plain != nil):
+			t.Errorf("%+v is decrypted to %+v, %v; it is what was encrypted: %t", s, content.Plain, err, same)
+		case same && content.Value().Source.Text != secret:
+			t.Errorf("decrypted %q", content.Value().Source.Text)
+		case err == nil && !same && s.KeyID == genuine.KeyID:
+			t.Errorf("%+v is refused without an error", s)
+		case err != nil && !errors.Is(err, events.ErrDamaged) && s.Algorithm == genuine.Algorithm:
+			t.Errorf("%+v: %v", s, err)
 		}
-		if got := e.Data.(*events.ExecutionRequested).Content.Value().Source.Text; got != secret {
-			t.Errorf("decrypted %q", got)
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		var s events.EncryptedContent
+		if json.Unmarshal(raw, &s) == nil {
+			decrypt(t, s)
 		}
+		// An edit of the genuine content: which bytes, and how.
+		s = genuine
+		s.Nonce, s.Ciphertext = bytes.Clone(s.Nonce), bytes.Clone(s.Ciphertext)
+		for i, b := range raw[:min(len(raw), len(s.Nonce)+len(s.Ciphertext))] {
+			if i < len(s.Nonce) {
+				s.Nonce[i] ^= b
+			} else {
+				s.Ciphertext[i-len(s.Nonce)] ^= b
+			}
+		}
+		decrypt(t, s)
 	})
 }
