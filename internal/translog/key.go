@@ -90,10 +90,10 @@ func (k *keys) use(keyFile string) error {
 		return err
 	}
 	if k.signer, err = note.NewSigner(skey); err != nil {
-		return fmt.Errorf("%s holds no signing key: %w", keyFile, err)
+		return fmt.Errorf("%s holds no signing key: %w; restore it from a backup", keyFile, err)
 	}
 	if k.vkey, err = vkeyOf(skey); err != nil {
-		return fmt.Errorf("%s: %w", keyFile, err)
+		return fmt.Errorf("%s holds no signing key: %w; restore it from a backup", keyFile, err)
 	}
 	if name := k.signer.Name(); k.Origin != "" && name != k.Origin {
 		return fmt.Errorf("the key in %s signs for %s, but this ledger is %s; use the key of this ledger", keyFile, name, k.Origin)

@@ -163,6 +163,9 @@ func (c *Client) StreamInfo(ctx context.Context, name string) (_ *natsjs.StreamI
 	defer func() { asked(&err) }()
 	stream, err := c.JS.Stream(ctx, name)
 	if err != nil {
+		if isOffline(err) {
+			return nil, fmt.Errorf("read the state of stream %s: %w; restore the directory of the stream from a backup; if the error names a consumer, it is enough to delete the directory obs/NAME of that consumer, which is created again", name, err)
+		}
 		return nil, fmt.Errorf("read the state of stream %s: %w", name, err)
 	}
 	return stream.CachedInfo(), nil

@@ -53,6 +53,16 @@ func IsSealedError(err error) bool {
 // streamSealed is the error code for a write to a sealed stream.
 const streamSealed natsjs.ErrorCode = 10109
 
+// isOffline reports whether the server does not open a stream because a file of the stream or of a
+// consumer requires another version of the server. A changed bit can cause that.
+func isOffline(err error) bool {
+	var ae *natsjs.APIError
+	return errors.As(err, &ae) && ae.ErrorCode == streamOffline
+}
+
+// streamOffline is the error code for a request to a stream that the server has not opened.
+const streamOffline natsjs.ErrorCode = 10194
+
 // IsStreamGone reports whether the stream of a request does not exist.
 func IsStreamGone(err error) bool {
 	return errors.Is(err, nats.ErrNoResponders) || errors.Is(err, natsjs.ErrStreamNotFound)
