@@ -46,7 +46,7 @@ torture: ## kill -9 the server 1,000 times under load, and consumers and webhook
 	go test -count=1 -timeout 3h -v -run TestKill ./internal/dev/torture -args -kills=1000 -consumer-kills=100
 
 torture-faults: ## put 2,000 single faults into copies of a store, one each; about ten minutes
-	go test -count=1 -timeout 3h -v -run TestFaults ./internal/dev/torture -args -faults=2000
+	go test -count=1 -timeout 3h -v -run 'TestFaults$$' ./internal/dev/torture -args -faults=2000 -fault-table
 
 torture-power: ## as root, cut the power of the server's disk 20 times under load; about five minutes
 	go test -count=1 -timeout 1h -v -run TestPowerCut ./internal/dev/torture -args -power-cuts=20

@@ -11,5 +11,6 @@
 //   - start_test.go: kills while a data directory is created
 //   - consumer_test.go: kills of consumers of events
 //   - webhook_test.go: kills during deliveries of webhooks
-//   - faults_test.go, faultkinds_test.go: single faults in files, and their kinds
+//   - faults_test.go, faultkinds_test.go, faultproofs_test.go: single faults in files, their
+//     kinds, and what must be proven after them
 package torture

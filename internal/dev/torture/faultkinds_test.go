@@ -57,6 +57,7 @@ var faultKinds = []faultKind{
 	{"a bit of the file `durable`", flip("audit/durable")},
 	{"a bit of a key or of the identity", flip("audit/key", "audit/vkey", "audit/ledger.json")},
 	{"a key or the identity is missing", remove("audit/key", "audit/vkey", "audit/ledger.json")},
+	{"the newest signed checkpoint", either(flip("audit/key.signed"), truncate("audit/key.signed"), remove("audit/key.signed"))},
 	{"all of the proofs are missing", removeBelow("audit/")},
 	{"a bit of a mark", flip("mark", "mark-blobs")},
 	{"a mark is cut or missing", either(truncate("mark", "mark-blobs"), remove("mark", "mark-blobs"))},

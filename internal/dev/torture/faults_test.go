@@ -2,6 +2,7 @@ package torture_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,27 +23,31 @@ import (
 	"testing"
 	"time"
 
+	"daybook/audit"
 	"daybook/embed"
 	"daybook/events"
 	"daybook/internal/dev/tier"
 	"daybook/internal/spans"
+	"daybook/proof"
 )
 
 var (
-	faultCount = flag.Int("faults", tier.Choose((len(faultKinds)+1)/2, 5*len(faultKinds)), "how many single faults TestFaults injects")
+	faultCount = flag.Int("faults", tier.Choose(500, 2000), "how many single faults TestFaults injects")
 	faultSeed  = flag.Uint64("fault-seed", 1, "seed of the first fault of TestFaults")
+	faultTable = flag.Bool("fault-table", false, "write the table of TestFaults into docs/reliability.md")
 )
 
 // A store with one fault in its files either reports that it is damaged or gives the same
 // answers as before. It never returns a wrong answer or assigns a position twice, and it
-// does not change damaged files.
+// does not change damaged files. A verification with the key of the intact store, before
+// the start and after it, ends in the verdict "intact" only if the ledger is the same.
 func TestFaults(t *testing.T) {
 	original := t.TempDir()
 	truth := buildStore(t, original)
 	t.Logf("a store of %d events, %d questions, %d files", len(truth.events), len(truth.answers), len(truth.files))
 
 	table := tally{}
-	limit := make(chan struct{}, max(2, runtime.GOMAXPROCS(0)))
+	limit := make(chan struct{}, 3*max(2, runtime.GOMAXPROCS(0))) // a fault waits for most of its time
 	var running sync.WaitGroup
 	for n := range *faultCount {
 		kind := faultKinds[n%len(faultKinds)]
@@ -59,9 +64,19 @@ func TestFaults(t *testing.T) {
 	}
 	running.Wait()
 	t.Logf("verdicts of %d faults:\n%s", *faultCount, &table)
+	if *faultTable && !t.Failed() {
+		writeFaultTable(t, table.String())
+	}
 }
 
-// verdict is the outcome of a fault.
+// outcome is the outcome of a fault: that of the start, and the verdicts of verifications
+// before and after it.
+type outcome struct {
+	start         verdict
+	before, after audit.Verdict
+}
+
+// verdict is the outcome of a start with a fault.
 type verdict string
 
 const (
@@ -76,6 +91,8 @@ const (
 type tally struct {
 	mu       sync.Mutex
 	counts   map[string]map[verdict]int
+	before   map[string]map[audit.Verdict]int
+	after    map[string]map[audit.Verdict]int
 	accepted int
 }
 
@@ -85,28 +102,41 @@ func (y *tally) countAccepted() {
 	y.accepted++
 }
 
-func (y *tally) add(kind string, v verdict) {
+func (y *tally) add(kind string, o outcome) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
-	if y.counts == nil {
-		y.counts = map[string]map[verdict]int{}
+	count(&y.counts, kind, o.start)
+	count(&y.before, kind, o.before)
+	count(&y.after, kind, o.after)
+}
+
+func count[V comparable](counts *map[string]map[V]int, kind string, v V) {
+	if *counts == nil {
+		*counts = map[string]map[V]int{}
 	}
-	if y.counts[kind] == nil {
-		y.counts[kind] = map[verdict]int{}
+	if (*counts)[kind] == nil {
+		(*counts)[kind] = map[V]int{}
 	}
-	y.counts[kind][v]++
+	(*counts)[kind][v]++
 }
 
 func (y *tally) String() string {
 	var b strings.Builder
-	b.WriteString("| fault | tried | reported, read-only | reported, contained | start refused | nothing changed | failed |\n|---|---|---|---|---|---|---|\n")
+	b.WriteString(faultTableHead())
 	for _, kind := range faultKinds {
 		c := y.counts[kind.name]
 		all := 0
 		for _, n := range c {
 			all += n
 		}
-		fmt.Fprintf(&b, "| %s | %d | %d | %d | %d | %d | %d |\n", kind.name, all, c[reported], c[contained], c[refused], c[harmless], c[forbidden])
+		fmt.Fprintf(&b, "| %s | %d |", kind.name, all)
+		for _, v := range startVerdicts {
+			fmt.Fprintf(&b, " %d |", c[v])
+		}
+		for _, v := range proofVerdicts {
+			fmt.Fprintf(&b, " %d, %d |", y.before[kind.name][v.verdict], y.after[kind.name][v.verdict])
+		}
+		b.WriteByte('\n')
 	}
 	fmt.Fprintf(&b, "\nThe damage of %d was accepted, and the ledger continued.\n", y.accepted)
 	return b.String()
@@ -117,6 +147,12 @@ type truth struct {
 	files   map[string][]byte
 	answers map[string]string
 	events  []string
+	// key is the verification key. records are the records of all events, 256 in each
+	// text, leaves their leaf hashes, and root is the tree hash over them.
+	key     string
+	records map[string]string
+	leaves  []proof.Hash
+	root    string
 }
 
 // buildStore creates a store that uses every part, and reads its answers.
@@ -160,10 +196,19 @@ func buildStore(t *testing.T, dir string) *truth {
 		}
 		y.answers[url] = body
 	}
+	y.key = book.AuditKey()
+	y.readProof(t, book)
 	if err := book.Close(); err != nil {
 		t.Fatal(err)
 	}
 	y.files = readFiles(t, dir)
+	copied := t.TempDir()
+	if err := writeFiles(copied, y.files); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := embed.Verify(ctx, embed.VerifyOptions{DataDir: copied, Keys: []string{y.key}}); err != nil || r.Verdict != audit.Intact || !y.isSame(r, false) {
+		t.Fatalf("the store without a fault: %v\n%s", err, r)
+	}
 	return y
 }
 
@@ -277,32 +322,74 @@ func readFiles(t *testing.T, dir string) map[string][]byte {
 	return files
 }
 
-// try injects one fault into a copy of the store and returns the verdict. If accept is set,
+// try injects one fault into a copy of the store and returns the outcome. If accept is set,
 // it then accepts reported damage.
-func (y *truth) try(t *testing.T, kind faultKind, seed uint64, accept bool, table *tally) verdict {
+func (y *truth) try(t *testing.T, kind faultKind, seed uint64, accept bool, table *tally) (o outcome) {
 	name := fmt.Sprintf("%s, seed %d", kind.name, seed)
 	bad := func(format string, args ...any) verdict {
 		t.Errorf("%s: "+format, append([]any{name}, args...)...)
+		o.start = forbidden
 		return forbidden
 	}
 	dir, err := os.MkdirTemp("", "daybook-fault-")
 	if err != nil {
-		return bad("%v", err)
+		bad("%v", err)
+		return o
 	}
 	defer os.RemoveAll(dir)
 	files := maps.Clone(y.files)
 	name += ": " + kind.inject(rand.New(rand.NewPCG(seed, 0)), files)
-	for file, content := range files {
-		path := filepath.Join(dir, file)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, content, 0o600)); err != nil {
-			return bad("%v", err)
-		}
-	}
 	ctx, stop := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer stop()
+	// A verification may change indexes and configurations, so it gets a copy of its own.
+	copied := filepath.Join(dir, "verified")
+	if err := writeFiles(copied, files); err != nil {
+		bad("%v", err)
+		return o
+	}
+	o.before = y.verify(ctx, copied, "before the start", y.changesEvents(files), bad)
+	if err := os.RemoveAll(copied); err != nil {
+		bad("%v", err)
+		return o
+	}
+	dir = filepath.Join(dir, "started")
+	if err := writeFiles(dir, files); err != nil {
+		bad("%v", err)
+		return o
+	}
+	v := y.start(ctx, dir, files, bad)
+	if v == forbidden {
+		return o
+	}
+	o.after = y.verify(ctx, dir, "after the start", false, bad)
+	if v != reported && v != contained || !accept {
+		o.start = cmp.Or(o.start, v)
+		return o
+	}
+	if err := y.accept(ctx, dir); err != nil {
+		bad("accept the damage: %v", err)
+		return o
+	}
+	table.countAccepted()
+	o.start = cmp.Or(o.start, v)
+	return o
+}
+
+// changesEvents reports whether files differ from the original in the blocks of the ledger.
+func (y *truth) changesEvents(files map[string][]byte) bool {
+	for file, content := range y.files {
+		if strings.HasPrefix(file, ledgerFiles) && strings.HasSuffix(file, ".blk") && !bytes.Equal(content, files[file]) {
+			return true
+		}
+	}
+	return false
+}
+
+// start starts the store and compares its answers.
+func (y *truth) start(ctx context.Context, dir string, files map[string][]byte, bad func(string, ...any) verdict) verdict {
 	book, err := embed.Start(ctx, faultOptions(dir, true))
 	if err != nil {
-		if ctx.Err() != nil || len(err.Error()) < 20 {
+		if ctx.Err() != nil || !isListed(err) {
 			return bad("the start failed with %v", err)
 		}
 		return y.checkUnchanged(dir, files, refused, bad)
@@ -354,21 +441,17 @@ func (y *truth) try(t *testing.T, kind faultKind, seed uint64, accept bool, tabl
 		if err != nil || len(history) != 1 || history[0].Seq <= uint64(len(y.events)) {
 			return bad("the run is recorded as %v, %v, after %d events", history, err, len(y.events))
 		}
-		if v != contained {
-			return v
-		}
+	}
+	if err := y.compareProof(ctx, book, v); err != nil {
+		return bad("%v", err)
 	}
 	if err := book.Close(); err != nil {
 		return bad("close: %v", err)
 	}
-	if v = y.checkUnchanged(dir, files, v, bad); v != reported && v != contained || !accept {
-		return v
+	if v == harmless {
+		return v // the server may append to the files
 	}
-	if err := y.accept(ctx, dir); err != nil {
-		return bad("accept the damage: %v", err)
-	}
-	table.countAccepted()
-	return v
+	return y.checkUnchanged(dir, files, v, bad)
 }
 
 // accept starts the store with AcceptDamage and requires that the remaining events are
