@@ -50,9 +50,8 @@ func (s *Scrub) newPass() *pass {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	p.end, p.newest = l.tree.Size()-uint64(len(l.confirm)), l.mustHold()
-	if len(l.confirm) == 0 { // otherwise the pass ends with a full tile
-		p.tail = proof.EncodeTile(l.tree.PartialLeaves())
-	}
+	last := l.tree.PartialLeaves()
+	p.tail = proof.EncodeTile(last[:len(last)-len(l.confirm)])
 	return p
 }
 

@@ -438,6 +438,30 @@ func TestScrubComparesHighLevels(t *testing.T) {
 	check("tiles of level 1 and 2", finding{1, 1 << 24, "tile/2/000"})
 }
 
+// A pass can begin while a log that was opened again has confirmed a part of its stored leaves. It
+// compares those.
+func TestScrubOfAnUnconfirmedTree(t *testing.T) {
+	t.Parallel()
+	ledger := newMemoryLedger()
+	ledger.fill(t, 700)
+	dir := t.TempDir()
+	follow(t, ledger, Options{Dir: dir})
+	again, err := Open(Options{Dir: dir, NoSync: true, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for unconfirmed := len(again.confirm); unconfirmed >= 0; unconfirmed -= 27 {
+		again.confirm = again.tree.PartialLeaves()[len(again.tree.PartialLeaves())-unconfirmed:]
+		end := again.tree.Size() - uint64(unconfirmed)
+		if found, p := scrubOnce(t, again, ledger); len(found) > 0 || p.End != end {
+			t.Errorf("%d leaves are not confirmed: found %+v, %+v", unconfirmed, found, p)
+		}
+		if found, _ := scrubOnce(t, again, edited{ledger, []uint64{600}}); (len(found) == 1) != (end >= 600) {
+			t.Errorf("%d leaves are not confirmed, an event is edited: found %+v", unconfirmed, found)
+		}
+	}
+}
+
 // A sound ledger gives no finding while it grows.
 func TestScrubOfAGrowingLog(t *testing.T) {
 	t.Parallel()
