@@ -1,6 +1,7 @@
 package translog
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
 	"os"
@@ -16,9 +17,23 @@ type Dir string
 // VKeys reads the verification keys, the newest last.
 func (d Dir) VKeys() ([]string, error) { return readVKeys(string(d)) }
 
-// Checkpoints reads all checkpoints, unverified, oldest first. It skips a note cut short by a
-// crash.
-func (d Dir) Checkpoints() ([]proof.Checkpoint, error) { return keptCheckpoints(string(d)) }
+// Checkpoints reads all checkpoints, unverified, oldest first: those in the file of checkpoints, and
+// the one in a signed file beside a key in the directory. It skips a note cut short by a crash.
+func (d Dir) Checkpoints() ([]proof.Checkpoint, error) {
+	list, err := keptCheckpoints(string(d))
+	if err != nil {
+		return nil, err
+	}
+	raw, err := os.ReadFile(SignedPath(string(d), "", ""))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	c, err := proof.ParseCheckpoint(raw)
+	if n := len(list); err == nil && (n == 0 || !bytes.Equal(c.Note, list[n-1].Note)) {
+		list = append(list, c)
+	}
+	return list, nil
+}
 
 // DurableSize reads the size of the tree whose files are on disk.
 func (d Dir) DurableSize() (uint64, error) {

@@ -35,7 +35,10 @@ var proofVerdicts = []struct {
 	same    bool
 }{
 	{audit.Intact, "intact", true},
+	{audit.IntactUpTo, "intact up to n", true},
 	{audit.NotIntact, "not intact", false},
+	{audit.RolledBack, "rolled back", false},
+	{audit.Forked, "forked", false},
 	{audit.WrongKey, "wrong key", false},
 	{unanswered, "no answer", false},
 }
