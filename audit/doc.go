@@ -28,6 +28,7 @@
 //	known.go        compares checkpoints that the verifier kept, with the tree or by a proof
 //	memory.go       Memory: the directory of keys and checkpoints that the verifier keeps
 //	rules.go        checks the rules between events; lists the heaps and texts that events name
+//	losses.go       decides which broken rules lost events can explain
 //	removal.go      checks removed volumes
 //	volumeexport.go computes the file of events that an export of a volume must have; reads the
 //	                range and the hash of a verified one

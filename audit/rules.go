@@ -28,14 +28,26 @@ type rules struct {
 	off bool
 	// removedUntil is the time of the last event of the removed volumes, or zero.
 	removedUntil time.Time
-	// lost are the lost positions. A rule is not broken if lost events can be the reason.
-	lost     events.Lost
+	// losses are the lost positions. A rule is not broken if lost events can be the reason.
+	losses   losses
 	running  map[runKey]*run
 	ended    map[runKey]ended
 	sessions map[runKey]entries
 	tenants  map[string]uint32
 	// blobs are the blobs that events name, with the position of the first such event.
 	blobs map[Blob]uint64
+	// gone are the heaps that an event recorded as collected or lost, and that no event named since.
+	gone map[Blob]goneHeap
+	// lostRequests are the executions whose request is lost, with the lost range.
+	lostRequests map[runKey]*events.LostRange
+}
+
+// goneHeap describes a heap that was recorded as collected or lost.
+type goneHeap struct {
+	// seq is the position of the event.
+	seq uint64
+	// lost is true if it recorded the heap as lost. The heap may still be collected later.
+	lost bool
 }
 
 // Blob identifies content that is stored apart from its event.
@@ -61,19 +73,48 @@ type entries struct {
 
 // run is an execution that has not ended.
 type run struct {
-	// seen is the position of the last event of the execution. While that event is applied, before
-	// is the position of the execution's event before it. part is a lost range that may contain
-	// events of the execution. Once part is set, output, calls and attempts cannot be counted.
-	seen, before uint64
-	part         *events.LostRange
-	attempt      int
-	handedBack   bool
-	extent       events.Extent
-	sum          hash.Hash // of the attempt's output
-	sealed       bool      // some output is encrypted
-	truncated    bool
-	calls        int          // number so far
-	pending      map[int]bool // calls without a recorded answer
+	attempt    int
+	handedBack bool
+	extent     events.Extent
+	sum        hash.Hash // of the attempt's output
+	sealed     bool      // some output is encrypted
+	truncated  bool
+	calls      int          // number so far
+	pending    map[int]bool // calls without a recorded answer
+	// attemptAt, outputAt and callsAt are the positions of the last events that stated the attempt,
+	// the extent of the output and the number of calls. Only events that were lost after them can
+	// explain another value.
+	attemptAt, outputAt, callsAt uint64
+	// unknown is what lost events leave unknown, or nil if nothing is.
+	unknown *unknownOfRun
+}
+
+// unknownOfRun is what is not known of an execution because events of it are lost. That they are
+// lost is reported already.
+type unknownOfRun struct {
+	// attempt, extent and calls are true if the next event that states the attempt, the extent of
+	// the output or the number of calls may state any.
+	attempt, extent, calls bool
+	// sum is true if the hash of the attempt's output cannot be computed.
+	sum bool
+	// unseen are the numbers of the calls that are lost and that no recorded event answers.
+	unseen []spans.Span
+}
+
+// lacks returns what is not known of a run, to be changed.
+func (run *run) lacks() *unknownOfRun {
+	if run.unknown == nil {
+		run.unknown = &unknownOfRun{}
+	}
+	return run.unknown
+}
+
+// known returns what is not known of a run, to be read.
+func (run *run) known() unknownOfRun {
+	if run.unknown == nil {
+		return unknownOfRun{}
+	}
+	return *run.unknown
 }
 
 type ended struct {
@@ -81,38 +122,26 @@ type ended struct {
 	status events.Status
 }
 
-// lostAfter returns a lost range between two positions, or nil. Events after it may depend on lost
-// ones.
-func (r *rules) lostAfter(seen, seq uint64) *events.LostRange {
-	if l, ok := spans.After(r.lost, seen); ok && l.To < seq {
-		return &l
-	}
-	return nil
-}
-
-// violated reports a broken rule or, if lost is not nil, a rule that cannot be checked because of
-// the loss.
-func (r *rules) violated(e *events.Event, lost *events.LostRange, format string, args ...any) {
-	if lost != nil {
-		r.report.addLossEffect(e.Seq, *lost, format, args...)
-		return
+// breaks reports a broken rule. If the number of events that are missing can be lost after a
+// position, it reports a rule that cannot be checked because of the loss, and returns true. missing
+// is 0 if lost events cannot be the reason.
+func (r *rules) breaks(e *events.Event, after, missing uint64, format string, args ...any) (lost bool) {
+	if l := r.losses.explain(after, e.Seq, missing); l != nil {
+		r.report.addLossEffect(e.Seq, *l, format, args...)
+		return true
 	}
 	r.report.addFinding(e.Seq, format, args...)
+	return false
 }
 
-// wrong calls violated for a rule about an execution that has not ended.
-func (r *rules) wrong(e *events.Event, run *run, format string, args ...any) {
-	if run.part != nil {
-		return // reported already
-	}
-	run.part = r.lostAfter(run.before, e.Seq)
-	r.violated(e, run.part, format, args...)
-}
+// above returns by how much a number is greater than another one, or 0.
+func above[N int | int64](n, than N) uint64 { return uint64(max(n-than, 0)) }
 
 func newRules(report *Report, partial bool) *rules {
 	return &rules{
 		report: report, partial: partial, running: map[runKey]*run{}, ended: map[runKey]ended{},
 		sessions: map[runKey]entries{}, tenants: map[string]uint32{}, blobs: map[Blob]uint64{},
+		gone: map[Blob]goneHeap{}, lostRequests: map[runKey]*events.LostRange{},
 	}
 }
 
@@ -138,6 +167,7 @@ func (r *rules) apply(e *events.Event) {
 	if r.off {
 		return
 	}
+	r.losses.observe(e)
 	switch d := e.Data.(type) {
 	case *events.ExecutionRequested:
 		r.requested(e, d)
@@ -170,21 +200,23 @@ func (r *rules) apply(e *events.Event) {
 // requested; the caller handles one that has ended.
 func (r *rules) run(e *events.Event, id string) *run {
 	k := r.key(e.Tenant, id)
-	found := r.running[k]
-	if found != nil {
-		found.before, found.seen = found.seen, e.Seq
+	if found := r.running[k]; found != nil {
 		return found
 	}
 	if _, hasEnded := r.ended[k]; hasEnded || r.partial || r.mayBeInRemovedVolume(id) {
 		return nil
 	}
-	lost := r.lostAfter(0, e.Seq)
-	r.violated(e, lost, "%s of execution %s, which was never requested", e.Type, id)
-	if lost != nil { // its requested event may be lost
-		found = &run{seen: e.Seq, part: lost}
-		r.running[k] = found
-		r.report.Executions++
+	const format = "%s of execution %s, which was never requested"
+	lost := r.losses.explainRequest(e, id)
+	if lost == nil {
+		r.report.addFinding(e.Seq, format, e.Type, id)
+		return nil
 	}
+	r.report.addLossEffect(e.Seq, *lost, format, e.Type, id)
+	before := lost.From - 1 // nothing of the execution was recorded before the request
+	found := &run{attemptAt: before, outputAt: before, callsAt: before}
+	r.running[k], r.lostRequests[k] = found, lost
+	r.report.Executions++
 	return found
 }
 
@@ -197,12 +229,26 @@ func (r *rules) endOf(e *events.Event, id string) (ended, bool) {
 func (r *rules) requested(e *events.Event, d *events.ExecutionRequested) {
 	k := r.key(e.Tenant, d.ExecutionID)
 	_, hasEnded := r.ended[k]
-	if hasEnded || r.running[k] != nil {
-		r.report.addFinding(e.Seq, "execution %s is requested a second time", d.ExecutionID)
+	found := r.running[k]
+	if !hasEnded && found == nil {
+		r.running[k] = &run{attemptAt: e.Seq, outputAt: e.Seq, callsAt: e.Seq}
+		r.report.Executions++
 		return
 	}
-	r.running[k] = &run{seen: e.Seq}
-	r.report.Executions++
+	const format = "execution %s is requested a second time"
+	lost := r.lostRequests[k]
+	if _, timed := events.MintedAt(d.ExecutionID); lost == nil || timed {
+		r.report.addFinding(e.Seq, format, d.ExecutionID)
+		return
+	}
+	// The client sent the request again under its idempotency key. Other events of the execution may
+	// be lost, so that the runner continues after the remaining ones.
+	delete(r.lostRequests, k)
+	r.report.addLossEffect(e.Seq, *lost, format, d.ExecutionID)
+	if found != nil {
+		u := found.lacks()
+		u.attempt, u.extent, u.calls = true, true, true
+	}
 }
 
 func (r *rules) started(e *events.Event, d *events.ExecutionStarted) {
@@ -217,11 +263,19 @@ func (r *rules) started(e *events.Event, d *events.ExecutionStarted) {
 	if run.handedBack {
 		next = run.attempt
 	}
-	if d.Attempt != next {
-		r.wrong(e, run, "attempt %d of execution %s is started, but %d is next", d.Attempt, d.ExecutionID, next)
+	if d.Attempt != next && !run.known().attempt {
+		missing := above(d.Attempt, next)
+		if d.Attempt == run.attempt {
+			missing = 1 // it was handed back
+		}
+		r.breaks(e, run.attemptAt, missing, "attempt %d of execution %s is started, but %d is next", d.Attempt, d.ExecutionID, next)
 	}
 	run.attempt, run.handedBack, run.extent = d.Attempt, false, events.ExtentFrom(d)
 	run.sum, run.sealed, run.truncated = nil, false, false
+	run.attemptAt, run.outputAt = e.Seq, e.Seq
+	if run.unknown != nil {
+		run.unknown.attempt, run.unknown.extent, run.unknown.sum = false, false, false
+	}
 }
 
 func (r *rules) output(e *events.Event, d *events.ExecutionOutput) {
@@ -229,17 +283,10 @@ func (r *rules) output(e *events.Event, d *events.ExecutionOutput) {
 	if run == nil {
 		return // the runner did not know yet that the execution had ended
 	}
-	at := run.extent
-	if !run.extent.Add(d) {
-		switch {
-		case d.Attempt > at.Attempt:
-			r.wrong(e, run, "output of attempt %d of execution %s, which is at attempt %d", d.Attempt, d.ExecutionID, at.Attempt)
-		case d.Attempt == at.Attempt && d.FirstByte >= at.Byte:
-			r.wrong(e, run, "output of execution %s continues at line %d, byte %d, but line %d, byte %d is next",
-				d.ExecutionID, d.FirstLine, d.FirstByte, at.Line, at.Byte)
-		}
+	if !run.extent.Add(d) && !r.continueOutput(e, d, run) {
 		return
 	}
+	run.outputAt = e.Seq
 	if d.Content.Plain == nil {
 		run.sealed = true
 		return
@@ -255,6 +302,43 @@ func (r *rules) output(e *events.Event, d *events.ExecutionOutput) {
 	}
 }
 
+// continueOutput checks output that does not continue the output before it. It reports whether the
+// output between them is lost, so that the output continues here.
+func (r *rules) continueOutput(e *events.Event, d *events.ExecutionOutput, run *run) bool {
+	at, lost := run.extent, false
+	switch {
+	case run.known().extent && d.Attempt >= at.Attempt:
+		lost = true // reported already
+	case d.Attempt > at.Attempt:
+		lost = r.breaks(e, run.attemptAt, above(d.Attempt, at.Attempt), "output of attempt %d of execution %s, which is at attempt %d", d.Attempt, d.ExecutionID, at.Attempt)
+	case d.Attempt == at.Attempt && d.FirstByte >= at.Byte:
+		missing := uint64(0)
+		if d.FirstByte > at.Byte && d.FirstLine >= at.Line {
+			missing = 1
+		}
+		lost = r.breaks(e, run.outputAt, missing, "output of execution %s continues at line %d, byte %d, but line %d, byte %d is next",
+			d.ExecutionID, d.FirstLine, d.FirstByte, at.Line, at.Byte)
+	}
+	if !lost {
+		return false
+	}
+	r.restate(e, run, d.Attempt)
+	run.handedBack = false // it was started again
+	u := run.lacks()
+	u.extent, u.sum = false, true
+	run.extent = events.Extent{Line: d.FirstLine, Byte: d.FirstByte, Attempt: d.Attempt}
+	return run.extent.Add(d)
+}
+
+// restate sets the attempt of an execution whose events in between are lost.
+func (r *rules) restate(e *events.Event, run *run, attempt int) {
+	if attempt <= run.attempt {
+		return
+	}
+	run.attempt, run.handedBack, run.attemptAt = attempt, false, e.Seq
+	run.lacks().extent = true
+}
+
 // called checks that the calls of an execution are numbered without a gap over all its attempts.
 func (r *rules) called(e *events.Event, d *events.HostCalled) {
 	run := r.run(e, d.ExecutionID)
@@ -264,17 +348,53 @@ func (r *rules) called(e *events.Event, d *events.HostCalled) {
 		}
 		return
 	}
+	next := run.calls + 1
 	switch {
-	case d.Number != run.calls+1:
-		r.wrong(e, run, "call %d of execution %s follows, but %d is next", d.Number, d.ExecutionID, run.calls+1)
+	case d.Number != next && run.known().calls:
+		r.restate(e, run, d.Attempt)
+	case d.Number != next:
+		if r.breaks(e, run.callsAt, above(d.Number, next), "call %d of execution %s follows, but %d is next", d.Number, d.ExecutionID, next) {
+			run.loseCalls(next, d.Number-1)
+			r.restate(e, run, d.Attempt)
+		}
 	case d.Attempt != run.attempt:
-		r.wrong(e, run, "attempt %d of execution %s calls %s.%s, which is at attempt %d", d.Attempt, d.ExecutionID, d.Server, d.Tool, run.attempt)
+		if r.breaks(e, run.attemptAt, above(d.Attempt, run.attempt), "attempt %d of execution %s calls %s.%s, which is at attempt %d", d.Attempt, d.ExecutionID, d.Server, d.Tool, run.attempt) {
+			r.restate(e, run, d.Attempt)
+		}
+	default:
+		run.attemptAt = e.Seq
 	}
-	run.calls = d.Number
+	run.calls, run.callsAt = d.Number, e.Seq
+	if run.unknown != nil {
+		run.unknown.calls = false
+	}
 	if run.pending == nil {
 		run.pending = map[int]bool{}
 	}
 	run.pending[d.Number] = true
+}
+
+// loseCalls notes that the events of some calls are lost. Their answers may not be.
+func (run *run) loseCalls(from, to int) {
+	if from > 0 && from <= to {
+		u := run.lacks()
+		u.unseen = append(u.unseen, spans.Span{From: uint64(from), To: uint64(to)})
+	}
+}
+
+// answerLost reports whether the event of a call is lost, and notes that the call is answered.
+func (run *run) answerLost(number int) bool {
+	if number <= 0 || run.unknown == nil {
+		return false
+	}
+	n, u := uint64(number), run.unknown
+	i := slices.IndexFunc(u.unseen, func(s spans.Span) bool { return s.From <= n && n <= s.To })
+	if i < 0 {
+		return false
+	}
+	s := u.unseen[i]
+	u.unseen = slices.Replace(u.unseen, i, i+1, spans.Without([]spans.Span{{From: n, To: n}}, s.From, s.To)...)
+	return true
 }
 
 // returned checks that an answer belongs to a pending call.
@@ -286,8 +406,11 @@ func (r *rules) returned(e *events.Event, d *events.HostReturned) {
 		}
 		return
 	}
-	if !run.pending[d.Number] {
-		r.wrong(e, run, "call %d of execution %s is answered, which is not pending", d.Number, d.ExecutionID)
+	if !run.pending[d.Number] && !run.answerLost(d.Number) {
+		if r.breaks(e, run.callsAt, above(d.Number, run.calls), "call %d of execution %s is answered, which is not pending", d.Number, d.ExecutionID) {
+			run.loseCalls(run.calls+1, d.Number-1)
+			run.calls, run.callsAt = d.Number, e.Seq
+		}
 	}
 	delete(run.pending, d.Number)
 }
@@ -301,10 +424,16 @@ func (r *rules) handedBack(e *events.Event, d *events.ExecutionHandedBack) {
 		return
 	}
 	if d.Attempt != run.attempt || run.handedBack {
-		r.wrong(e, run, "attempt %d of execution %s is handed back, which is at attempt %d", d.Attempt, d.ExecutionID, run.attempt)
-		return
+		missing := above(d.Attempt, run.attempt)
+		if d.Attempt == run.attempt {
+			missing = 1 // it was started again
+		}
+		if !r.breaks(e, run.attemptAt, missing, "attempt %d of execution %s is handed back, which is at attempt %d", d.Attempt, d.ExecutionID, run.attempt) {
+			return
+		}
+		run.lacks().extent = true
 	}
-	run.handedBack = true
+	run.attempt, run.handedBack, run.attemptAt = d.Attempt, true, e.Seq
 }
 
 func (r *rules) end(e *events.Event, d *events.Ending) {
@@ -318,9 +447,9 @@ func (r *rules) end(e *events.Event, d *events.Ending) {
 	}
 	switch {
 	case d.Attempt > run.attempt:
-		r.wrong(e, run, "attempt %d of execution %s ends, which is at attempt %d", d.Attempt, d.ExecutionID, run.attempt)
+		r.breaks(e, run.attemptAt, above(d.Attempt, run.attempt), "attempt %d of execution %s ends, which is at attempt %d", d.Attempt, d.ExecutionID, run.attempt)
 	case d.Output != nil && run.attempt == 0:
-		r.wrong(e, run, "execution %s ends with output and was never started", d.ExecutionID)
+		r.breaks(e, run.attemptAt, 1, "execution %s ends with output and was never started", d.ExecutionID)
 	case d.Output != nil:
 		r.totals(e, d, run)
 	}
@@ -332,7 +461,7 @@ func (r *rules) end(e *events.Event, d *events.Ending) {
 
 // totals compares the output totals of the ending with the recorded output.
 func (r *rules) totals(e *events.Event, d *events.Ending, run *run) {
-	if d.Output.Truncated || run.truncated {
+	if d.Output.Truncated || run.truncated || run.known().extent {
 		return // recorded in part
 	}
 	lines := run.extent.Line - 1
@@ -340,19 +469,27 @@ func (r *rules) totals(e *events.Event, d *events.Ending, run *run) {
 		lines++
 	}
 	if d.Output.Lines != lines || d.Output.Bytes != run.extent.Byte {
-		r.wrong(e, run, "the output of execution %s on record has %d lines and %d bytes; its end counts %d and %d",
+		missing := uint64(0)
+		if d.Output.Lines >= lines && d.Output.Bytes >= run.extent.Byte {
+			missing = 1
+		}
+		r.breaks(e, run.outputAt, missing, "the output of execution %s on record has %d lines and %d bytes; its end counts %d and %d",
 			d.ExecutionID, lines, run.extent.Byte, d.Output.Lines, d.Output.Bytes)
 		return
 	}
-	if run.sealed || d.Content.Sealed != nil {
-		return // encrypted, with a keyed hash
+	if run.sealed || d.Content.Sealed != nil || run.known().sum {
+		return // encrypted, with a keyed hash; or a part is lost
 	}
 	sum := run.sum
 	if sum == nil {
 		sum = sha256.New()
 	}
 	if got := hex.EncodeToString(sum.Sum(nil)); d.Output.SHA256 != "" && got != d.Output.SHA256 {
-		r.wrong(e, run, "the output of execution %s on record has the hash %s; its end says %s", d.ExecutionID, got, d.Output.SHA256)
+		missing := uint64(0)
+		if run.handedBack {
+			missing = 1 // it was started again, and the hash is that of the later output
+		}
+		r.breaks(e, run.attemptAt, missing, "the output of execution %s on record has the hash %s; its end says %s", d.ExecutionID, got, d.Output.SHA256)
 	}
 }
 
@@ -364,16 +501,17 @@ func (r *rules) entry(e *events.Event, d *events.SessionEntryRecorded) {
 	k := r.key(e.Tenant, d.SessionID)
 	so := r.sessions[k]
 	if d.Index != so.next && !e.Kept() {
-		r.violated(e, r.lostAfter(so.seen, e.Seq), "entry %d of session %q follows, but %d is next", d.Index, d.Session, so.next)
+		r.breaks(e, so.seen, above(d.Index, so.next), "entry %d of session %q follows, but %d is next", d.Index, d.Session, so.next)
 	}
 	r.sessions[k] = entries{d.Index + 1, e.Seq}
 	end, hasEnded := r.endOf(e, d.ExecutionID)
 	if !hasEnded || end.status != d.Status || end.seq != d.TerminalSeq {
-		var lost *events.LostRange
-		if l, in := spans.At(r.lost, d.TerminalSeq); in {
-			lost = &l
+		const format = "entry %d of session %q states that execution %s was %s at %d, which is not recorded"
+		if l, in := spans.At(r.losses.list, d.TerminalSeq); in && l.To < e.Seq {
+			r.report.addLossEffect(e.Seq, l, format, d.Index, d.Session, d.ExecutionID, d.Status, d.TerminalSeq)
+		} else {
+			r.report.addFinding(e.Seq, format, d.Index, d.Session, d.ExecutionID, d.Status, d.TerminalSeq)
 		}
-		r.violated(e, lost, "entry %d of session %q states that execution %s was %s at %d, which is not recorded", d.Index, d.Session, d.ExecutionID, d.Status, d.TerminalSeq)
 	}
 }
 
@@ -398,9 +536,7 @@ func (r *rules) collect(e *events.Event) {
 		}
 		return
 	case *events.LedgerVolumeOpened:
-		for _, l := range d.LostBlobs {
-			delete(r.blobs, Blob{Tenant: l.Tenant, Heap: l.Kind == "heap", SHA256: l.SHA256})
-		}
+		r.lost(e, d.LostBlobs)
 		return
 	}
 	end := events.EndingOf(e.Data)
@@ -425,10 +561,23 @@ func (r *rules) body(e *events.Event, b *events.Body) {
 // collected removes a heap from the expected blobs until another event names it.
 func (r *rules) collected(e *events.Event, d *events.HeapCollected) {
 	b := Blob{Tenant: e.Tenant, Heap: true, SHA256: d.Heap}
-	if _, named := r.blobs[b]; !named && !r.partial && !r.off && r.removedUntil.IsZero() {
-		r.violated(e, r.lostAfter(0, e.Seq), "heap %s is collected, but no run has left it, or it was collected before", d.Heap)
+	before := r.gone[b]
+	if _, named := r.blobs[b]; !named && !before.lost && !r.partial && !r.off && r.removedUntil.IsZero() {
+		r.breaks(e, before.seq, 1, "heap %s is collected, but no run has left it, or it was collected before", d.Heap)
 	}
 	delete(r.blobs, b)
+	r.gone[b] = goneHeap{seq: e.Seq}
+}
+
+// lost removes lost blobs from the expected ones until another event names them.
+func (r *rules) lost(e *events.Event, list []events.LostBlob) {
+	for _, l := range list {
+		b := Blob{Tenant: l.Tenant, Heap: l.Kind == "heap", SHA256: l.SHA256}
+		if _, named := r.blobs[b]; named && b.Heap {
+			r.gone[b] = goneHeap{seq: e.Seq, lost: true}
+		}
+		delete(r.blobs, b)
+	}
 }
 
 func (r *rules) blob(e *events.Event, ref *events.BlobRef) {
@@ -440,6 +589,7 @@ func (r *rules) blob(e *events.Event, ref *events.BlobRef) {
 func (r *rules) named(e *events.Event, b Blob) {
 	if _, known := r.blobs[b]; !known {
 		r.blobs[b] = e.Seq
+		delete(r.gone, b)
 	}
 }
 

@@ -317,7 +317,7 @@ func (v *verifier) keptHere() {
 
 // expectLost accepts positions as lost. checkLost later requires an event that records them.
 func (v *verifier) expectLost(lost events.Lost) {
-	v.lost, v.rules.lost = lost, lost
+	v.lost, v.rules.losses = lost, newLosses(lost)
 }
 
 // checkRecordedCheckpoint compares the checkpoint in an event with the events before it.
