@@ -2,6 +2,7 @@ package embed_test
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -89,6 +90,13 @@ func TestAcceptDamage(t *testing.T) {
 	kept, err := os.ReadFile(filepath.Join(dir, opened.Kept, "jetstream", "$G", "streams", "LEDGER-0001", "msgs", "1.blk"))
 	if err != nil || string(kept) != string(flipped) {
 		t.Errorf("the damaged block is not kept as it was found: %v", err)
+	}
+	// A bundle of entries has what the leaves are the hashes of, so there is none with the lost event.
+	if code, text := answer(t, book, http.MethodGet, fmt.Sprintf("/api/ledger/tile/entries/000.p/%d", hole-1), ""); code != http.StatusOK {
+		t.Errorf("the entries before the loss: %d %s", code, text)
+	}
+	if code, text := answer(t, book, http.MethodGet, fmt.Sprintf("/api/ledger/tile/entries/000.p/%d", hole), ""); code != http.StatusGone || !strings.Contains(text, fmt.Sprintf("position %d are lost", hole)) {
+		t.Errorf("the entries with the lost one: %d %s", code, text)
 	}
 	completes(t, book, embed.Script{Code: "4", Session: "s"})
 	if got, err := book.Wait(within(t), victim.ExecutionID); err != nil || got.Status != events.StatusCompleted {

@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io/fs"
 	"net/http"
+	"strings"
 
 	"daybook/events"
 	"daybook/internal/eventproof"
 	"daybook/internal/resources/budget"
+	"daybook/internal/spans"
 	"daybook/internal/web/access"
 	"daybook/proof"
 )
@@ -85,7 +87,7 @@ func (a *api) bundle(r *http.Request, t proof.Tile) ([]byte, error) {
 			return nil, fmt.Errorf("%w: position %d cannot be read", events.ErrDamaged, after+1)
 		}
 		for _, m := range batch {
-			for after++; after < m.Seq && after <= last; after++ { // missing positions, at the end of a damaged volume
+			for after++; after < m.Seq && after <= last; after++ { // lost positions without a known hash
 				raw = appendEntry(raw, proof.AppendHole(nil, after))
 			}
 			if after = m.Seq; after > last {
@@ -102,7 +104,25 @@ func (a *api) bundle(r *http.Request, t proof.Tile) ([]byte, error) {
 			raw = appendEntry(raw, record)
 		}
 	}
-	return raw, nil
+	return raw, checkBundleKnown(a.proofs.Lost(), first, last)
+}
+
+// checkBundleKnown returns a failure with status 410 if events of a bundle are lost and their leaf
+// hashes are known. Their records, which have these hashes, are lost. An unknown leaf hash is
+// that of the record of a hole.
+func checkBundleKnown(lost events.Lost, first, last uint64) error {
+	var unknown []string
+	namedAt := uint64(0)
+	for _, r := range lost {
+		if s := (spans.Span{From: max(r.From, first), To: min(r.To, last)}); len(r.Hashes) > 0 && s.From <= s.To {
+			unknown, namedAt = append(unknown, s.String()), r.NamedAt
+		}
+	}
+	if unknown == nil {
+		return nil
+	}
+	return fail(http.StatusGone, "gone", "path", "the events at %s are lost, as event %d says; only their hashes are known, which the tiles have, so no bundle with them can be made; "+
+		"ask for proofs of the other events instead", strings.Join(unknown, ", "), namedAt)
 }
 
 // appendEntry appends the length of a record and the record, which is shorter than 64 KiB.

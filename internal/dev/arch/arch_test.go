@@ -49,7 +49,7 @@ var allowed = map[string][]string{
 	"internal/tools/toolserver":      {"internal/redact"},
 	"internal/lifecycle/retention":   {"events"},
 	"internal/tools/catalog":         {"events", "ledger"},
-	"httpapi":                        {"internal/tools/catalog", "events", "ledger", "projections", "internal/contextstore", "audit", "internal/webhook", "internal/lifecycle/damage", "internal/lifecycle/retention", "internal/web/access", "internal/resources/budget", "internal/resources/reads", "proof", "internal/eventproof", "internal/web", "internal/web/feed", "internal/web/pages"},
+	"httpapi":                        {"internal/tools/catalog", "events", "ledger", "projections", "internal/contextstore", "audit", "internal/webhook", "internal/lifecycle/damage", "internal/lifecycle/retention", "internal/web/access", "internal/resources/budget", "internal/resources/reads", "proof", "internal/eventproof", "internal/spans", "internal/web", "internal/web/feed", "internal/web/pages"},
 	"mcp":                            {"internal/tools/catalog", "events", "ledger", "projections", "internal/contextstore", "internal/web/access", "internal/resources/budget", "internal/lines", "internal/link", "internal/resources/reads", "internal/web"},
 	"acp":                            {"events", "ledger", "projections", "internal/contextstore", "internal/lines", "internal/link", "internal/tools/toolserver"},
 	"internal/resources/cmemory":     {"C"},
