@@ -60,15 +60,20 @@ func Export(ctx context.Context, src Source, opts ExportOptions) (Exported, erro
 	if err := x.begin(ctx); err != nil {
 		return Exported{}, fmt.Errorf("export to %s: %w", opts.Dir, err)
 	}
-	if err := x.write(ctx); err != nil {
-		return Exported{}, fmt.Errorf("export to %s (continue with --resume): %w", opts.Dir, err)
+	err := x.write(ctx)
+	if err == nil {
+		err = x.end(ctx)
 	}
-	if err := x.end(ctx); errors.Is(err, errNoMatch) {
+	switch {
+	case err == nil:
+		return x.done, nil
+	case errors.Is(err, errNoMatch):
 		return Exported{}, fmt.Errorf("export to %s: %w", opts.Dir, errors.Join(err, x.discard()))
-	} else if err != nil {
+	case errors.Is(err, events.ErrRemoved) || codeOf(err) == codeGone:
+		return Exported{}, fmt.Errorf("export to %s: it cannot be finished, because data that it lacks was removed after it was started: %w; remove that directory and export again, which begins after the removed volumes; their own exports have the rest", opts.Dir, err)
+	default:
 		return Exported{}, fmt.Errorf("export to %s (continue with --resume): %w", opts.Dir, err)
 	}
-	return x.done, nil
 }
 
 // DirError is returned by Export and VerifyExport for a directory that cannot be used as
@@ -182,8 +187,11 @@ func (x *export) resume(raw []byte) error {
 	if x.c, err = proof.OpenCheckpoint(note, x.manifest.VKeys...); err != nil {
 		return err
 	}
-	want, err := x.opts.Selection.Resolve(x.c.Size)
-	if err != nil {
+	want := x.opts.Selection
+	if want.From == 0 { // the first position of the ledger at the start of the export
+		want.From = x.manifest.Selection.From
+	}
+	if want, err = want.Resolve(x.c.Size); err != nil {
 		return err
 	}
 	if want.Tenant == "" {

@@ -134,6 +134,75 @@ func TestExportIsDeterministic(t *testing.T) {
 	}
 }
 
+// removing is the log of a ledger whose first volume was removed.
+type removing struct {
+	audit.Proofs
+	last uint64
+}
+
+func (r removing) Removed() events.Removal {
+	if r.last == 0 {
+		return events.Removal{}
+	}
+	return events.Removal{LedgerVolumeRemoved: &events.LedgerVolumeRemoved{Volume: 1, First: 1, Last: r.last}}
+}
+
+// An export is resumed if a volume was removed before it was started, or during the interruption. If
+// events that it lacks were removed, the error names them.
+func TestAnExportIsResumedAfterARemoval(t *testing.T) {
+	t.Parallel()
+	store := newStore(t)
+	fill(t, store, 40)
+	log := start(t, store, translog.Options{Dir: t.TempDir()})
+	c := mustCheckpoint(t, log, 40)
+	src := func(removed uint64) audit.Local {
+		return audit.Local{Log: removing{log.Log, removed}, Stream: store, Blobs: store}
+	}
+	for _, tt := range []struct {
+		name            string
+		before, written int
+		after           uint64
+		from            uint64 // of the selection; 0 for the first that exists
+		want            string // part of the error
+	}{
+		{"no removal", 0, 10, 0, 0, ""},
+		{"a removal before", 10, 10, 10, 0, ""},
+		{"a removal before, and a range", 10, 10, 10, 15, ""},
+		{"a removal of written events", 0, 20, 20, 0, ""},
+		{"a removal of written events of a range", 0, 20, 20, 3, ""},
+		{"a removal before, and one of written events", 5, 20, 20, 0, ""},
+		{"a removal of events that are not written", 0, 10, 20, 0, "events 11 to 20 were removed with volume 1"},
+		{"a removal of everything", 0, 0, 20, 0, "events 1 to 20 were removed with volume 1"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			opts := audit.ExportOptions{Dir: filepath.Join(t.TempDir(), "whole"), Selection: proof.ExportSelection{From: tt.from}, Checkpoint: c.Note}
+			if _, err := audit.Export(t.Context(), src(uint64(tt.before)), opts); err != nil {
+				t.Fatal(err)
+			}
+			want := files(t, opts.Dir)
+			opts.Dir = filepath.Join(t.TempDir(), "resumed")
+			if _, err := audit.Export(t.Context(), &interrupted{src(uint64(tt.before)), tt.written}, opts); !errors.Is(err, errInterrupted) {
+				t.Fatal(err)
+			}
+			opts.Resume = true
+			_, err := audit.Export(t.Context(), src(tt.after), opts)
+			if tt.want != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "export again") {
+					t.Errorf("%v, want %q", err, tt.want)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, files(t, opts.Dir)); diff != "" {
+				t.Errorf("the resumed export differs:\n%s", diff)
+			}
+		})
+	}
+}
+
 // tear truncates a file in the middle of a line, as a crash may.
 func tear(t *testing.T, path string) {
 	t.Helper()

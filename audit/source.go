@@ -124,8 +124,8 @@ func (l Local) Lines(ctx context.Context, c proof.Checkpoint, s proof.ExportSele
 	if root != c.Root {
 		return fmt.Errorf("%w: the first %d events of this ledger have another tree hash than the checkpoint", proof.ErrBeyond, c.Size)
 	}
-	if removal := l.Log.Removed(); s.From <= removal.UpTo() {
-		return removal.Gone(fmt.Sprintf("events %d to %d were", s.From, min(s.To, removal.UpTo())))
+	if from, removal := max(s.From, after+1), l.Log.Removed(); from <= min(s.To, removal.UpTo()) {
+		return removal.Gone(fmt.Sprintf("events %d to %d were", from, min(s.To, removal.UpTo())))
 	}
 	e := exporter{
 		c: c, complete: s.IsComplete(c.Size), plain: s.IsUnfiltered(),

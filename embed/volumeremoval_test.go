@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -157,5 +158,43 @@ func TestRemoval(t *testing.T) {
 	check()
 	if result, _ := completes(t, book, embed.Script{Code: code, Heap: heap, Session: "counted"}); result != "6" {
 		t.Errorf("a run from a heap of two removed volumes gives %s", result)
+	}
+}
+
+// An export of a server that broke off is resumed after a volume was removed, unless it lacks
+// events of the volume.
+func TestAnExportIsResumedAfterARemoval(t *testing.T) {
+	t.Parallel()
+	book := start(t, embed.Options{})
+	completes(t, book, embed.Script{Code: "1"})
+	ask(t, book, http.MethodPost, "/api/ledger/volumes/seal", http.StatusOK, nil)
+	completes(t, book, embed.Script{Code: "2"})
+	// breaking returns the beginning of an export only.
+	breaking := func(keep func(length int) int) audit.Get {
+		return func(ctx context.Context, path string, header ...string) (*http.Response, error) {
+			resp, err := getFrom(book)(ctx, path, header...)
+			if err != nil || !strings.HasPrefix(path, "/api/ledger/export") {
+				return resp, err
+			}
+			raw, err := io.ReadAll(resp.Body)
+			resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(raw[:keep(len(raw))]), iotest.ErrReader(io.ErrUnexpectedEOF)))
+			return resp, err
+		}
+	}
+	early, late := filepath.Join(t.TempDir(), "early"), filepath.Join(t.TempDir(), "late")
+	for dir, keep := range map[string]func(int) int{early: func(int) int { return 3000 }, late: func(length int) int { return length - 10 }} {
+		if _, err := embed.Export(within(t), embed.ExportOptions{Server: breaking(keep), Dir: dir}); err == nil {
+			t.Fatal("an export that broke off is finished")
+		}
+	}
+	removeOldest(t, book, 1)
+	if _, err := embed.Export(within(t), embed.ExportOptions{Server: getFrom(book), Dir: early, Resume: true}); err == nil || !strings.Contains(err.Error(), "removed with volume 1") {
+		t.Errorf("an export that lacks events of the volume: %v", err)
+	}
+	if _, err := embed.Export(within(t), embed.ExportOptions{Server: getFrom(book), Dir: late, Resume: true}); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := embed.Verify(within(t), embed.VerifyOptions{Export: late, Keys: []string{book.AuditKey()}}); err != nil || !r.OK || r.First != 1 {
+		t.Errorf("%v\n%s", err, r)
 	}
 }

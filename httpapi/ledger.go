@@ -448,9 +448,9 @@ func (a *api) exportEvents(ctx context.Context, in *exportInput) (*streamed, err
 	}
 	s.Tenant = a.visibleTenant(ctx)
 	switch removal := a.removal(); {
-	case removal.UpTo() == 0 || s.From > removal.UpTo():
+	case removal.UpTo() == 0 || s.From > removal.UpTo() || s.From != 0 && in.After >= removal.UpTo():
 	case s.From != 0:
-		return nil, removal.Gone(fmt.Sprintf("events %d to %d were", s.From, removal.UpTo()))
+		return nil, removal.Gone(fmt.Sprintf("events %d to %d were", max(s.From, in.After+1), removal.UpTo()))
 	default:
 		s.From = removal.UpTo() + 1
 	}
