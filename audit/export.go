@@ -349,6 +349,7 @@ func eachLine(path string, fn func(line []byte) error) error {
 // end adds the blobs and writes the manifest.
 func (x *export) end(ctx context.Context) error {
 	named := newRules(&Report{}, true)
+	named.tenant = x.manifest.Selection.Tenant
 	var real bounds
 	var lost events.Lost
 	err := eachLine(x.path(proof.EventsFile), func(line []byte) error {

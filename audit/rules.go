@@ -26,6 +26,8 @@ type rules struct {
 	partial bool
 	// off is true if any event may be missing. Only blobs are collected then.
 	off bool
+	// tenant is the only tenant whose events and blobs are verified, or empty for all.
+	tenant string
 	// removedUntil is the time of the last event of the removed volumes, or zero.
 	removedUntil time.Time
 	// losses are the lost positions. A rule is not broken if lost events can be the reason.
@@ -531,7 +533,7 @@ func (r *rules) collect(e *events.Event) {
 		r.collected(e, d)
 		return
 	case *events.LedgerVolumeRemoved:
-		if d.Kept.SHA256 != "" {
+		if d.Kept.SHA256 != "" && r.tenant == "" { // it holds events of all tenants
 			r.named(e, Blob{Tenant: events.LedgerTenant, SHA256: d.Kept.SHA256})
 		}
 		return

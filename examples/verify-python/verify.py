@@ -576,7 +576,7 @@ def verify(directory, keys, kept, max_age):
             hashes = [unhash(h, "a hash of a proof") for h in p["hashes"]]
             need(root_of_proof(leaf, e.seq - 1, m["size"], hashes) == root, f"event {e.seq} is not in the signed tree")
         tenant, gone = e.attribute("ce-tenant"), losses(e)
-        named.update(blobs_named(e))
+        named.update(blob for blob in blobs_named(e) if not m["tenant"] or blob[0] != "@ledger")
         if gone:
             named -= gone[1]
         if e.attribute("ce-type") == "daybook.heap.collected.v1":
