@@ -540,6 +540,9 @@ func (r *rules) collect(e *events.Event) {
 	case *events.LedgerVolumeOpened:
 		r.lost(e, d.LostBlobs)
 		return
+	case *events.BlobsLost:
+		r.lost(e, d.Of(e.Tenant))
+		return
 	}
 	end := events.EndingOf(e.Data)
 	if end == nil {

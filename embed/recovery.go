@@ -42,6 +42,8 @@ type recoveryPlan struct {
 	Kept   string                `json:"kept"`
 	Note   string                `json:"note"`
 	Signed *events.CheckpointRef `json:"signed,omitempty"`
+	// Blobs are the lost heaps and texts, once they are known.
+	Blobs *[]events.LostBlob `json:"blobs,omitempty"`
 }
 
 // acceptanceName is the file of a data directory that holds the recovery plan until it
@@ -82,12 +84,8 @@ func (d *Daybook) acceptDamage(ctx context.Context) error {
 			return nil
 		}
 		a = *planned
-		raw, err := json.Marshal(a)
-		if err == nil {
-			err = durable.WriteFile(d.acceptanceFile(), raw, 0o600)
-		}
-		if err != nil {
-			return fmt.Errorf("write the recovery plan: %w", err)
+		if err := d.writePlan(a); err != nil {
+			return err
 		}
 	}
 	if err := carryOut(ctx, a); err != nil {
@@ -98,6 +96,18 @@ func (d *Daybook) acceptDamage(ctx context.Context) error {
 		attrs = append(attrs, "damaged_files", filepath.Join(d.opts.DataDir, a.Kept))
 	}
 	d.opts.Logger.WarnContext(ctx, "the damage was accepted; the ledger continues after it", attrs...)
+	return nil
+}
+
+// writePlan replaces the file with the recovery plan.
+func (d *Daybook) writePlan(a recoveryPlan) error {
+	raw, err := json.Marshal(a)
+	if err == nil {
+		err = durable.WriteFile(d.acceptanceFile(), raw, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("write the recovery plan: %w", err)
+	}
 	return nil
 }
 
@@ -162,10 +172,17 @@ func (d *Daybook) planRecovery(ctx context.Context) (*recoveryPlan, error) {
 	return a, nil
 }
 
-// summarizeFindings formats findings as one human-readable line.
+// summarizeFindings formats findings as one human-readable line. It counts those about heaps
+// and texts, because all tenants can read the line.
 func summarizeFindings(found []damage.Finding) string {
 	const most = 20
 	var parts []string
+	isBlob := func(f damage.Finding) bool { return f.Blob != nil }
+	all := len(found)
+	found = slices.DeleteFunc(slices.Clone(found), isBlob)
+	if blobs := all - len(found); blobs > 0 {
+		parts = append(parts, fmt.Sprintf("%d damaged heaps and texts", blobs))
+	}
 	for i, f := range found {
 		if i == most {
 			parts = append(parts, fmt.Sprintf("and %d more", len(found)-most))
@@ -350,26 +367,42 @@ func (d *Daybook) recordLoss(ctx context.Context, a recoveryPlan) error {
 	if err != nil {
 		return fmt.Errorf("open the intact part of the ledger: %w", err)
 	}
-	blobs, more, err := lostBlobs(ctx, store)
-	if err != nil {
+	if a.Blobs == nil { // the plan keeps them, because a text that was dropped counts as removed
+		list, err := lostBlobs(ctx, store)
+		if err != nil {
+			return err
+		}
+		a.Blobs = &list
+		if err := d.writePlan(a); err != nil {
+			return err
+		}
+	}
+	// Every tenant can read the opening, so that it names texts of the ledger alone.
+	var own, others []events.LostBlob
+	for _, l := range *a.Blobs {
+		if l.Tenant == events.LedgerTenant && len(own) < events.MaxLostBlobs {
+			own = append(own, l)
+		} else if l.Tenant != events.LedgerTenant {
+			others = append(others, l)
+		}
+	}
+	opening := &events.LedgerVolumeOpened{Lost: a.Lost, LostBlobs: own, Signed: a.Signed, Kept: a.Kept, Note: a.Note, Actor: systemActor}
+	if err := store.RecordLoss(ctx, opening); err != nil {
 		return err
 	}
-	if err := store.DropLostBlobs(ctx, append(slices.Clone(blobs), more...)); err != nil {
+	if err := store.RecordLostBlobs(ctx, others, systemActor); err != nil {
 		return err
 	}
-	note := a.Note
-	if len(more) > 0 {
-		note += fmt.Sprintf("; %d further heaps and texts are missing, which the event does not name", len(more))
-	}
-	return store.RecordLoss(ctx, &events.LedgerVolumeOpened{Lost: a.Lost, LostBlobs: blobs, Signed: a.Signed, Kept: a.Kept, Note: note, Actor: systemActor})
+	return store.DropLostBlobs(ctx, *a.Blobs)
 }
 
 // lostBlobs reads every heap and text that events reference. It returns those that
-// cannot be read: as many as one event can name, and the others.
-func lostBlobs(ctx context.Context, store *jetstream.Store) (list, more []events.LostBlob, err error) {
+// cannot be read.
+func lostBlobs(ctx context.Context, store *jetstream.Store) ([]events.LostBlob, error) {
+	list := []events.LostBlob{}
 	named, err := audit.ReferencedBlobs(ctx, store)
 	if err != nil {
-		return nil, nil, fmt.Errorf("list the heaps and texts that events name: %w", err)
+		return nil, fmt.Errorf("list the heaps and texts that events name: %w", err)
 	}
 	for _, b := range named {
 		l := events.LostBlob{Tenant: b.Tenant, Kind: "text", SHA256: b.SHA256}
@@ -382,14 +415,12 @@ func lostBlobs(ctx context.Context, store *jetstream.Store) (list, more []events
 		switch {
 		case err == nil, errors.Is(err, events.ErrRemoved), errors.Is(err, events.ErrShredded):
 		case !errors.Is(err, events.ErrNotFound) && !errors.Is(err, events.ErrDamaged):
-			return nil, nil, fmt.Errorf("look for lost heaps and texts: %w", err)
-		case len(list) < events.MaxLostBlobs:
-			list = append(list, l)
+			return nil, fmt.Errorf("look for lost heaps and texts: %w", err)
 		default:
-			more = append(more, l)
+			list = append(list, l)
 		}
 	}
-	return list, more, nil
+	return list, nil
 }
 
 // fileScan collects facts besides damage while the files are checked.

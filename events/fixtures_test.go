@@ -242,6 +242,10 @@ func examples() []events.Data {
 			SessionID: session, Kind: events.SessionLog, Session: "trip-planner", Heap: heapOut, Entries: 4, IdempotencySHA256: heapIn,
 			Next: &events.SessionNext{Turn: 5, ExecutionID: execution, Reset: true, Heap: heapOut}, Actor: client,
 		},
+		&events.BlobsLost{
+			Volume: 2, Blobs: []events.LostContent{{Kind: "heap", SHA256: heapOut}, {Kind: "text", SHA256: heapIn}},
+			Actor: events.Actor{Principal: "daybook", Transport: "embed"},
+		},
 	}
 }
 

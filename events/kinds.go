@@ -52,6 +52,7 @@ var kinds = []kind{
 	row(TypeSessionShredded, func(d *SessionShredded) string { return d.SessionID }, ShredSubject, concernsOther),
 	row(TypeLedgerVolumeRemoved, func(d *LedgerVolumeRemoved) string { return d.Volume.Stream() }, tenantOnly(RemovalSubject), concernsOther),
 	rowOf(TypeSessionReset, func(d *SessionReset) string { return d.SessionID }, (*SessionReset).subject, concernsSession),
+	row(TypeBlobsLost, func(d *BlobsLost) string { return d.Volume.Stream() }, tenantOnly(LossSubject), concernsOther),
 }
 
 // kind is a row of kinds.
@@ -207,4 +208,5 @@ func (*HostReturned) fact()             {}
 func (*SessionShredded) fact()          {}
 func (*LedgerVolumeRemoved) fact()      {}
 func (*SessionReset) fact()             {}
+func (*BlobsLost) fact()                {}
 func (*Unknown) fact()                  {}

@@ -47,6 +47,14 @@ type LostBlob struct {
 	SHA256 string `json:"sha256"`
 }
 
+// LostContent is a lost heap or text of the tenant of an event.
+type LostContent struct {
+	// Kind is "heap" or "text".
+	Kind string `json:"kind"`
+	// SHA256 is the hash of the content, in hex.
+	SHA256 string `json:"sha256"`
+}
+
 // CheckpointRef refers to a known checkpoint.
 type CheckpointRef struct {
 	// Size is the number of positions that it covers.

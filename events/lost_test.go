@@ -1,7 +1,9 @@
 package events_test
 
 import (
+	"slices"
 	"testing"
+	"time"
 
 	"daybook/events"
 )
@@ -17,5 +19,41 @@ func TestUnreadablePositions(t *testing.T) {
 	}
 	if missing := lost.Missing(); len(missing) != 1 || missing[0].From != 3 || len(lost) != 2 {
 		t.Errorf("the positions without message are %+v of %+v", missing, lost)
+	}
+}
+
+// A tenant sees of an opening of an earlier version neither the lost content of other tenants nor
+// the note, which names it. The recorded event is not changed.
+func TestVisibleTo(t *testing.T) {
+	t.Parallel()
+	ours, others := events.LostBlob{Tenant: "acme", Kind: "heap", SHA256: "a"}, events.LostBlob{Tenant: "other", Kind: "text", SHA256: "b"}
+	ledger := events.LostBlob{Tenant: events.LedgerTenant, Kind: "text", SHA256: "c"}
+	for name, tt := range map[string]struct {
+		data       events.Data
+		same       bool
+		want       []events.LostBlob
+		keepsANote bool
+	}{
+		"of all tenants":        {&events.LedgerVolumeOpened{LostBlobs: []events.LostBlob{ours, others, ledger}, Note: "text b of tenant other"}, false, []events.LostBlob{ours, ledger}, false},
+		"of another tenant":     {&events.LedgerVolumeOpened{LostBlobs: []events.LostBlob{others}, Note: "text b of tenant other"}, false, nil, false},
+		"of the tenant alone":   {&events.LedgerVolumeOpened{LostBlobs: []events.LostBlob{ours, ledger}, Note: "n"}, true, []events.LostBlob{ours, ledger}, true},
+		"without lost content":  {&events.LedgerVolumeOpened{Note: "n"}, true, nil, true},
+		"another kind of event": {&events.BlobsLost{Blobs: []events.LostContent{{Kind: "heap", SHA256: "a"}}}, true, nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := events.New(events.LedgerTenant, time.Time{}, tt.data)
+			seen := e.VisibleTo("acme")
+			if (seen.Data == e.Data) != tt.same {
+				t.Fatalf("the same data: %t", !tt.same)
+			}
+			d, ok := seen.Data.(*events.LedgerVolumeOpened)
+			if !ok {
+				return
+			}
+			if len(d.LostBlobs) != len(tt.want) || len(tt.want) > 0 && !slices.Equal(d.LostBlobs, tt.want) || (d.Note != "") != tt.keepsANote {
+				t.Errorf("a tenant sees %+v", d)
+			}
+		})
 	}
 }

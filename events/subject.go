@@ -128,6 +128,9 @@ func VolumeSubject(tenant string) string {
 // RemovalSubject returns the subject of the removals of volumes; tenant is LedgerTenant.
 func RemovalSubject(tenant string) string { return tenant + ".removal" }
 
+// LossSubject returns the subject of the lost heaps and texts of a tenant.
+func LossSubject(tenant string) string { return tenant + ".loss" }
+
 // CancelSubject returns the NATS subject on which the runner of an execution listens for
 // cancel requests. It is not part of the ledger.
 func CancelSubject(tenant, execution string) string {

@@ -53,6 +53,7 @@ const (
 	TypeHostCalled               Type = "daybook.host.called.v1"
 	TypeHostReturned             Type = "daybook.host.returned.v1"
 	TypeSessionReset             Type = "daybook.session.reset.v1"
+	TypeBlobsLost                Type = "daybook.blobs.lost.v1"
 )
 
 // Terminal reports whether an event of this type ends its execution.

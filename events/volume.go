@@ -3,6 +3,7 @@ package events
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -113,7 +114,9 @@ type LedgerVolumeOpened struct {
 	// Lost lists all lost positions of the ledger, of all volumes, including those of
 	// earlier openings, with the known hashes; only if the reason is "damage".
 	Lost Lost `json:"lost,omitempty"`
-	// LostBlobs are the heaps and texts found missing, at most 1000.
+	// LostBlobs are the texts of the ledger itself that were found missing, at most 1000.
+	// BlobsLost lists the heaps and texts of tenants. Openings of earlier versions list those
+	// of all tenants.
 	LostBlobs []LostBlob `json:"lost_blobs,omitempty"`
 	// Signed is the newest checkpoint known when the loss was accepted.
 	Signed *CheckpointRef `json:"signed,omitempty"`
@@ -124,6 +127,44 @@ type LedgerVolumeOpened struct {
 	Note string `json:"note,omitempty"`
 	// Actor opened the volume; it can be the server.
 	Actor Actor `json:"actor"`
+}
+
+// BlobsLost records heaps and texts of a tenant that were found missing when damage was
+// accepted. They count as not named by earlier events.
+//
+// Appended after the opening of the volume in which the ledger continues, as often as
+// needed for all lost heaps and texts of the tenant.
+type BlobsLost struct {
+	// Volume is the number of that volume.
+	Volume Volume `json:"volume"`
+	// Blobs are the heaps and texts, at most 1000.
+	Blobs []LostContent `json:"blobs"`
+	// Actor accepted the damage; it can be the server.
+	Actor Actor `json:"actor"`
+}
+
+// Of returns the lost heaps and texts with their tenant.
+func (d *BlobsLost) Of(tenant string) []LostBlob {
+	list := make([]LostBlob, len(d.Blobs))
+	for i, b := range d.Blobs {
+		list[i] = LostBlob{Tenant: tenant, Kind: b.Kind, SHA256: b.SHA256}
+	}
+	return list
+}
+
+// VisibleTo returns an event as a tenant may see it. Openings of earlier versions list lost
+// heaps and texts of all tenants, in the note too: VisibleTo removes those of other tenants,
+// and the note with them. It changes no other event.
+func (e Event) VisibleTo(tenant string) Event {
+	d, ok := e.Data.(*LedgerVolumeOpened)
+	isOthers := func(l LostBlob) bool { return l.Tenant != tenant && l.Tenant != LedgerTenant }
+	if !ok || !slices.ContainsFunc(d.LostBlobs, isOthers) {
+		return e
+	}
+	seen := *d
+	seen.LostBlobs, seen.Note = slices.DeleteFunc(slices.Clone(d.LostBlobs), isOthers), ""
+	e.Data = &seen
+	return e
 }
 
 // Predecessor describes the previous volume at the time of the opening.

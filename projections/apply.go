@@ -336,8 +336,8 @@ func (a *applier) applyHeapCollected(e *events.Event, d *events.HeapCollected) e
 
 // applyLostBlobs marks the heaps that an accepted loss names. They belong to the
 // tenants named with them and take no space.
-func (a *applier) applyLostBlobs(e *events.Event, d *events.LedgerVolumeOpened) error {
-	for _, l := range d.LostBlobs {
+func (a *applier) applyLostBlobs(e *events.Event, list []events.LostBlob) error {
+	for _, l := range list {
 		if l.Kind != "heap" {
 			continue
 		}

@@ -201,7 +201,9 @@ func (a *applier) apply(e *events.Event) error {
 	case *events.LedgerVolumeRemoved:
 		return a.applyVolumeRemoved(e, d)
 	case *events.LedgerVolumeOpened:
-		return a.applyLostBlobs(e, d)
+		return a.applyLostBlobs(e, d.LostBlobs)
+	case *events.BlobsLost:
+		return a.applyLostBlobs(e, d.Of(e.Tenant))
 	case *events.LedgerCheckpointed, *events.LedgerVolumeSealed:
 		return nil // they change no table; package audit reads them from the ledger
 	case *events.Unknown:

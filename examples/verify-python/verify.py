@@ -486,6 +486,7 @@ def losses(e):
     for r in ranges:
         need(last < r["from"] <= r["to"] < r["named_at"] <= e.seq, "an event names lost positions that cannot be lost")
         last = r["to"]
+    # Earlier versions listed the blobs of all tenants here.
     return ranges, {(b["tenant"], f"blobs/{b['kind']}-{b['sha256']}") for b in data.get("lost_blobs") or []}
 
 
@@ -579,6 +580,8 @@ def verify(directory, keys, kept, max_age):
         named.update(blob for blob in blobs_named(e) if not m["tenant"] or blob[0] != "@ledger")
         if gone:
             named -= gone[1]
+        if e.attribute("ce-type") == "daybook.blobs.lost.v1":
+            named -= {(tenant, f"blobs/{b['kind']}-{b['sha256']}") for b in parse(e.data, "the data of an event")["blobs"]}
         if e.attribute("ce-type") == "daybook.heap.collected.v1":
             named.discard((tenant, "blobs/heap-" + parse(e.data, "the data of an event")["heap"]))
         last, count = e.seq, count + 1

@@ -152,7 +152,7 @@ func (c *deliverer) collect(ctx context.Context) (list []parcel, end uint64, err
 			return nil, c.position, err
 		}
 		if wanted {
-			p, err := newParcel(e)
+			p, err := newParcel(e.VisibleTo(c.h.tenant))
 			if err != nil {
 				return nil, c.position, err
 			}
@@ -258,7 +258,7 @@ func (c *deliverer) retry(ctx context.Context, seq uint64) error {
 	if len(list) == 0 || list[0].Seq != seq {
 		return fmt.Errorf("event %d cannot be read: %w", seq, events.ErrNotFound)
 	}
-	p, err := newParcel(list[0])
+	p, err := newParcel(list[0].VisibleTo(c.h.tenant))
 	if err != nil {
 		return err
 	}

@@ -192,11 +192,9 @@ func (f *volumeState) take(e *events.Event) {
 	case *events.HeapCollected:
 		f.collected[ExecutionKey{e.Tenant, d.Heap}] = true
 	case *events.LedgerVolumeOpened:
-		for _, l := range d.LostBlobs {
-			if l.Kind == "heap" {
-				f.collected[ExecutionKey{l.Tenant, l.SHA256}] = true
-			}
-		}
+		f.lose(d.LostBlobs)
+	case *events.BlobsLost:
+		f.lose(d.Of(e.Tenant))
 	case *events.AgentPrompted:
 		if d.ExecutionID != "" {
 			k := ExecutionKey{e.Tenant, d.SessionID}
@@ -211,6 +209,14 @@ func (f *volumeState) take(e *events.Event) {
 	default:
 		if end := events.EndingOf(e.Data); end != nil {
 			f.applyEnding(e, end)
+		}
+	}
+}
+
+func (f *volumeState) lose(list []events.LostBlob) {
+	for _, l := range list {
+		if l.Kind == "heap" {
+			f.collected[ExecutionKey{l.Tenant, l.SHA256}] = true
 		}
 	}
 }
@@ -330,6 +336,8 @@ func (f *volumeState) keeps(e *events.Event) bool {
 		return false
 	case *events.LedgerVolumeOpened:
 		return len(d.LostBlobs) > 0 // explains why a kept heap cannot be read
+	case *events.BlobsLost:
+		return true // as above
 	case *events.HeapTagged:
 		h := ExecutionKey{e.Tenant, d.Heap}
 		return f.kept[h] || !f.produced[h]

@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"time"
 
 	"daybook/events"
 	"daybook/internal/store/jet"
@@ -138,6 +140,48 @@ func (s *Ledger) RecordLoss(ctx context.Context, d *events.LedgerVolumeOpened) e
 	return s.appendOpening(ctx, v, d)
 }
 
+// RecordLostBlobs appends the events that list the lost heaps and texts of tenants, after
+// RecordLoss. It skips those that are listed already since the loss, so that the caller MAY
+// call it again after it failed.
+func (s *Ledger) RecordLostBlobs(ctx context.Context, list []events.LostBlob, actor events.Actor) error {
+	recorded := map[events.LostBlob]bool{}
+	for after := s.opts.Accept.First - 1; ; {
+		batch, err := s.Read(ctx, after, readAtOnce)
+		if err != nil {
+			return fmt.Errorf("record lost heaps and texts: %w", err)
+		}
+		if len(batch) == 0 {
+			break
+		}
+		for _, e := range batch {
+			if d, ok := e.Data.(*events.BlobsLost); ok {
+				for _, l := range d.Of(e.Tenant) {
+					recorded[l] = true
+				}
+			}
+			after = e.Seq
+		}
+	}
+	left := map[string][]events.LostContent{}
+	for _, l := range list {
+		if !recorded[l] {
+			left[l.Tenant] = append(left[l.Tenant], events.LostContent{Kind: l.Kind, SHA256: l.SHA256})
+		}
+	}
+	for _, tenant := range slices.Sorted(maps.Keys(left)) {
+		for part := range slices.Chunk(left[tenant], events.MaxLostBlobs) {
+			d := &events.BlobsLost{Volume: s.opts.Accept.Volume, Blobs: part, Actor: actor}
+			if _, err := s.Append(ctx, events.New(tenant, time.Now(), d), -1); err != nil {
+				return fmt.Errorf("record lost heaps and texts: %w", err)
+			}
+		}
+	}
+	return s.jet.Sync()
+}
+
+// readAtOnce is the number of events that RecordLostBlobs reads at a time.
+const readAtOnce = 1000
+
 // lastOf returns the last event of a volume, which may be lost.
 func (s *Ledger) lastOf(ctx context.Context, v volume) (events.Stored, error) {
 	if v.last == 0 {
@@ -148,7 +192,7 @@ func (s *Ledger) lastOf(ctx context.Context, v volume) (events.Stored, error) {
 
 // LostHeap returns the position of the newest event that lists a heap of a tenant among
 // those lost with accepted damage, or events.ErrNotFound. An event lists up to
-// events.MaxLostBlobs blobs. An event with that many covers all heaps that no event
+// events.MaxLostBlobs blobs. An opening with that many covers all heaps that no event
 // lists.
 func (s *Ledger) LostHeap(ctx context.Context, tenant, hash string) (uint64, error) {
 	var named, covered uint64
@@ -167,6 +211,18 @@ func (s *Ledger) LostHeap(ctx context.Context, tenant, hash string) (uint64, err
 		}
 		return nil
 	})
+	if err == nil {
+		_, err = s.forEachMessage(ctx, events.LossSubject(tenant), 0, func(m events.Stored) error {
+			e, err := s.Decode(m)
+			if err != nil {
+				return err
+			}
+			if d, ok := e.Data.(*events.BlobsLost); ok && slices.Contains(d.Blobs, events.LostContent{Kind: "heap", SHA256: hash}) {
+				named = max(named, e.Seq)
+			}
+			return nil
+		})
+	}
 	if err != nil {
 		return 0, fmt.Errorf("find the loss of heap %s: %w", hash, err)
 	}

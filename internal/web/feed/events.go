@@ -114,6 +114,16 @@ func (e *Event) Encode() error {
 	return e.err
 }
 
+// visibleTo returns an encoded event as a tenant may see it, which is usually e.
+func (e *Event) visibleTo(tenant string) (*Event, error) {
+	seen := e.Event.VisibleTo(tenant)
+	if seen.Data == e.Event.Data {
+		return e, nil
+	}
+	part := &Event{Event: seen, at: e.at}
+	return part, part.Encode()
+}
+
 // encodeTo appends v as JSON, without HTML escapes, and a line end.
 func encodeTo(buf *bytes.Buffer, v any) error {
 	enc := json.NewEncoder(buf)
@@ -237,6 +247,10 @@ func (f *Events) add(r *reading, batch []events.Event) error {
 		hasNew := false
 		for _, l := range list {
 			if l.Event.Tenant == tenant || l.Event.Tenant == events.LedgerTenant {
+				var err error
+				if l, err = l.visibleTo(tenant); err != nil {
+					return err
+				}
 				a.kept, f.order, f.size, hasNew = append(a.kept, l), append(f.order, a), f.size+len(l.JSON), true
 			}
 		}
@@ -353,7 +367,7 @@ func (f *Events) Stored(ctx context.Context, tenant string, after uint64) (Store
 		page := StoredPage{End: batch[len(batch)-1].Seq}
 		for _, e := range batch {
 			if e.Tenant == tenant || e.Tenant == events.LedgerTenant {
-				page.Events = append(page.Events, &Event{Event: e})
+				page.Events = append(page.Events, &Event{Event: e.VisibleTo(tenant)})
 			}
 		}
 		return page, nil

@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -218,4 +219,47 @@ func TestLiveFeedExpires(t *testing.T) {
 		}
 		feed.mu.Unlock()
 	}
+}
+
+// An opening of an earlier version lists lost content of all tenants. Each tenant reads its own
+// only, live and stored.
+func TestOpeningsShowOwnLostContentOnly(t *testing.T) {
+	t.Parallel()
+	store := storetest.Start(t)
+	feed := NewEvents(store, nil)
+	appendRuns(t, store, "a", 1)
+	follower := feed.Join(t.Context(), "a", 1)
+	defer follower.Leave()
+	d := &events.LedgerVolumeOpened{Volume: 2, Reason: events.VolumeDamaged, Note: "heap hash-b of tenant b", LostBlobs: []events.LostBlob{
+		{Tenant: "a", Kind: "heap", SHA256: "hash-a"}, {Tenant: "b", Kind: "heap", SHA256: "hash-b"},
+	}}
+	if _, err := store.Append(t.Context(), events.New(events.LedgerTenant, time.Now(), d), -1); err != nil {
+		t.Fatal(err)
+	}
+	check := func(how string, e *Event) {
+		t.Helper()
+		if err := e.Encode(); err != nil || !bytes.Contains(e.JSON, []byte("hash-a")) || bytes.Contains(e.JSON, []byte("hash-b")) {
+			t.Errorf("%s: %v, %s", how, err, e.JSON)
+		}
+	}
+	for {
+		list, _, changed, ok := follower.Next(1)
+		if !ok {
+			t.Fatal("the follower is sent to stored events")
+		}
+		if len(list) > 0 {
+			check("live", list[0])
+			break
+		}
+		select {
+		case <-changed:
+		case <-t.Context().Done():
+			t.Fatal("the follower gets nothing")
+		}
+	}
+	page, err := feed.Stored(t.Context(), "a", 1)
+	if err != nil || len(page.Events) != 1 {
+		t.Fatalf("%d events, %v", len(page.Events), err)
+	}
+	check("stored", page.Events[0])
 }
