@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"hash"
 	"slices"
 	"strings"
@@ -28,6 +29,9 @@ type rules struct {
 	off bool
 	// tenant is the only tenant whose events and blobs are verified, or empty for all.
 	tenant string
+	// blind is true if the events that record losses are not among the verified ones. Any missing
+	// event may then be lost.
+	blind bool
 	// removedUntil is the time of the last event of the removed volumes, or zero.
 	removedUntil time.Time
 	// losses are the lost positions. A rule is not broken if lost events can be the reason.
@@ -130,6 +134,13 @@ type ended struct {
 func (r *rules) breaks(e *events.Event, after, missing uint64, format string, args ...any) (lost bool) {
 	if l := r.losses.explain(after, e.Seq, missing); l != nil {
 		r.report.addLossEffect(e.Seq, *l, format, args...)
+		return true
+	}
+	if missing > 0 && r.blind {
+		r.report.Affected++
+		if len(r.report.LostEffects) < mostFindings {
+			r.report.LostEffects = append(r.report.LostEffects, Finding{e.Seq, fmt.Sprintf(format, args...) + ": the selection does not show whether events are lost"})
+		}
 		return true
 	}
 	r.report.addFinding(e.Seq, format, args...)

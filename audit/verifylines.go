@@ -29,7 +29,7 @@ func newLineVerifier(opts VerifyOptions, c proof.Checkpoint, s proof.ExportSelec
 	l := &lineVerifier{verifier: newVerifier(opts, !complete), c: c, s: s, sessions: map[string][]string{}, last: s.From - 1}
 	l.proven = !complete
 	l.report.Complete = complete
-	l.rules.tenant = s.Tenant
+	l.rules.tenant, l.rules.blind = s.Tenant, s.Execution != "" || s.Session != ""
 	l.rules.off = !s.Since.IsZero() || !s.Until.IsZero() // clocks may go back
 	l.selector = newSelector(s, func(_ context.Context, tenant string, _ uint64, execution string) ([]string, error) {
 		if session, seen := l.sessions[tenant+" "+execution]; seen {

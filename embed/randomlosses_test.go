@@ -42,12 +42,14 @@ func TestRandomAcceptedLossesVerify(t *testing.T) {
 				if err != nil || r.Found > 0 || len(r.Lost) == 0 {
 					t.Errorf("round %d, the server: %v\n%s", round, err, r)
 				}
-				out := filepath.Join(t.TempDir(), "export")
-				if _, err := embed.Export(within(t), embed.ExportOptions{Server: getFrom(book), Dir: out, Blobs: true}); err != nil {
-					t.Fatal(err)
-				}
-				if r, err := embed.Verify(within(t), embed.VerifyOptions{Export: out}); err != nil || r.Found > 0 {
-					t.Errorf("round %d, the export: %v\n%s", round, err, r)
+				for name, opts := range map[string]embed.ExportOptions{"all": {}, "a session": {Session: "s"}, "the end": {From: r.Last / 2}} {
+					opts.Server, opts.Dir, opts.Blobs = getFrom(book), filepath.Join(t.TempDir(), "export"), true
+					if _, err := embed.Export(within(t), opts); err != nil {
+						t.Fatalf("round %d, export %s: %v", round, name, err)
+					}
+					if r, err := embed.Verify(within(t), embed.VerifyOptions{Export: opts.Dir}); err != nil || r.Found > 0 {
+						t.Errorf("round %d, the export of %s: %v\n%s", round, name, err, r)
+					}
 				}
 				closeBook(t, book)
 				if r, err := embed.Verify(within(t), embed.VerifyOptions{DataDir: copied}); err != nil || r.Found > 0 {
