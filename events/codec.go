@@ -1,6 +1,7 @@
 package events
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -105,7 +106,11 @@ func Encode(e Event) (Message, error) {
 	about := k.about(e.Data)
 	values := make([]string, 0, 10) // one allocation for all headers
 	h := make(map[string][]string, 10)
+	var wrong string // the name of a header that Decode would refuse
 	set := func(name, value string) {
+		if !isAttributeValue(value) {
+			wrong = name
+		}
 		values = append(values, value)
 		h[name] = values[len(values)-1 : len(values) : len(values)]
 	}
@@ -123,8 +128,8 @@ func Encode(e Event) (Message, error) {
 	if version := e.recordVersion(); version != "" {
 		set(headerRecordVersion, version)
 	}
-	if _, err := recordVersionOf(h); err != nil { // Decode would refuse the event
-		return Message{}, fmt.Errorf("encode %s: %w", e.Type, err)
+	if wrong != "" && e.RecordVersion != 1 || e.RecordVersion > RecordVersion {
+		return Message{}, fmt.Errorf("encode %s: %s of record version %d cannot be %.80q", e.Type, cmp.Or(wrong, headerRecordVersion), cmp.Or(e.RecordVersion, RecordVersion), h[cmp.Or(wrong, headerRecordVersion)])
 	}
 	return Message{Subject: k.subject(e.Data, e.Tenant, about), Header: h, Body: body}, nil
 }
@@ -228,7 +233,7 @@ func recordVersionOf(header map[string][]string) (int, error) {
 		switch {
 		case !covered && looksLikeAttributeHeader(name):
 			return 0, fmt.Errorf("the message is malformed: %q is not the name of a header of an event, but is similar", name)
-		case covered && (len(values) != 1 || HeaderValue(header, name) != values[0] || !utf8.ValidString(values[0])):
+		case covered && (len(values) != 1 || !isAttributeValue(values[0])):
 			return 0, fmt.Errorf("the message is malformed: %s is not one text without spaces at its ends", name)
 		}
 		for _, v := range values {
@@ -238,6 +243,15 @@ func recordVersionOf(header map[string][]string) (int, error) {
 		}
 	}
 	return 2, nil
+}
+
+// isAttributeValue reports whether a header that the record covers may have a value.
+func isAttributeValue(value string) bool {
+	if !utf8.ValidString(value) || strings.IndexByte(value, '\n') >= 0 || strings.IndexByte(value, '\r') >= 0 {
+		return false
+	}
+	n := len(value)
+	return n == 0 || value[0] != ' ' && value[0] != '\t' && value[n-1] != ' ' && value[n-1] != '\t'
 }
 
 // isAttributeHeader reports whether a header has an attribute of CloudEvents, or the content type.
