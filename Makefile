@@ -45,7 +45,7 @@ freeze: ## replace the data directory and the answers of internal/dev/frozen by 
 torture: ## kill -9 the server 1,000 times under load, and consumers and webhooks 100 times; about half an hour
 	go test -count=1 -timeout 3h -v -run TestKill ./internal/dev/torture -args -kills=1000 -consumer-kills=100
 
-torture-faults: ## put 2,000 single faults into copies of a store, one each; about ten minutes
+torture-faults: ## put 2,000 single faults into copies of a store, one each; about half an hour
 	go test -count=1 -timeout 3h -v -run 'TestFaults$$' ./internal/dev/torture -args -faults=2000 -fault-table
 
 torture-power: ## as root, cut the power of the server's disk 20 times under load; about five minutes
