@@ -123,12 +123,14 @@ func count[V comparable](counts *map[string]map[V]int, kind string, v V) {
 func (y *tally) String() string {
 	var b strings.Builder
 	b.WriteString(faultTableHead())
+	tried := 0
 	for _, kind := range faultKinds {
 		c := y.counts[kind.name]
 		all := 0
 		for _, n := range c {
 			all += n
 		}
+		tried += all
 		fmt.Fprintf(&b, "| %s | %d |", kind.name, all)
 		for _, v := range startVerdicts {
 			fmt.Fprintf(&b, " %d |", c[v])
@@ -138,7 +140,7 @@ func (y *tally) String() string {
 		}
 		b.WriteByte('\n')
 	}
-	fmt.Fprintf(&b, "\nThe damage of %d was accepted, and the ledger continued.\n", y.accepted)
+	fmt.Fprintf(&b, "\nThe damage of %d of the %d faults was accepted, and the ledger continued.\n", y.accepted, tried)
 	return b.String()
 }
 
