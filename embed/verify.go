@@ -72,11 +72,11 @@ const (
 )
 
 // KnownError is returned by Verify for a checkpoint in VerifyOptions.Checkpoints that cannot be
-// used, and MemoryError for VerifyOptions.Memory.
-type (
-	KnownError  = audit.KnownError
-	MemoryError = audit.MemoryError
-)
+// used.
+type KnownError = audit.KnownError
+
+// MemoryError is returned by Verify for a directory in VerifyOptions.Memory that cannot be used.
+type MemoryError = audit.MemoryError
 
 // AnswerError is returned by Verify and Export if the server does not answer, or if its
 // answer is cut off or not that of a Daybook server. Verify also returns it if the server

@@ -21,10 +21,12 @@ func TestBothRecordVersions(t *testing.T) {
 		dir.tokens.must(t, book, of, http.MethodPost, "/api/exec", `{"code":"1 + 1","session":"counted"}`, nil)
 	}
 	dir.tokens.must(t, book, operator, http.MethodPost, "/api/ledger/checkpoint", "", nil)
+	key := book.AuditKey()
 	closeBook(t, book)
 
 	verify := func(what string, v embed.VerifyOptions) {
 		t.Helper()
+		v.Keys = []string{key}
 		if r, err := embed.Verify(within(t), v); err != nil || !r.OK {
 			t.Errorf("verify %s: %v\n%s", what, err, r)
 		}
@@ -49,7 +51,7 @@ func TestBothRecordVersions(t *testing.T) {
 		}
 		verify("the export "+name, embed.VerifyOptions{Export: e.Dir})
 		if python, err := exec.LookPath("python3"); err == nil {
-			if out, err := exec.CommandContext(within(t), python, filepath.Join("..", "..", "..", "examples", "verify-python", "verify.py"), e.Dir).CombinedOutput(); err != nil {
+			if out, err := exec.CommandContext(within(t), python, filepath.Join("..", "..", "..", "examples", "verify-python", "verify.py"), "--key", key, e.Dir).CombinedOutput(); err != nil {
 				t.Errorf("verify.py on the export %s: %v\n%s", name, err, out)
 			}
 		}
