@@ -60,15 +60,13 @@ type Report = audit.Report
 // Verdict is the outcome in a Report.
 type Verdict = audit.Verdict
 
-// The verdicts of Verify.
+// The verdicts of Verify besides intact, which Report.OK reports, and not intact.
 const (
-	Intact          = audit.Intact
 	IntactUpTo      = audit.IntactUpTo
 	Unauthenticated = audit.Unauthenticated
 	WrongKey        = audit.WrongKey
 	RolledBack      = audit.RolledBack
 	Forked          = audit.Forked
-	NotIntact       = audit.NotIntact
 )
 
 // KnownError is returned by Verify for a checkpoint in VerifyOptions.Checkpoints that cannot be
