@@ -32,7 +32,7 @@ import (
 )
 
 var (
-	faultCount = flag.Int("faults", tier.Choose(45, 225), "how many single faults TestFaults injects")
+	faultCount = flag.Int("faults", tier.Choose(45, 135), "how many single faults TestFaults injects")
 	faultSeed  = flag.Uint64("fault-seed", 1, "seed of the first fault of TestFaults")
 	faultTable = flag.Bool("fault-table", false, "write the table of TestFaults into docs/reliability.md")
 )
