@@ -18,6 +18,10 @@ const longestPause = time.Minute
 // finalPause is the time between two attempts while FinalCheckpoint waits.
 const finalPause = 100 * time.Millisecond
 
+// finalRounds is the maximum number of further rounds in which FinalCheckpoint covers what was
+// appended during the round before.
+const finalRounds = 10
+
 // unwritablePause is the time between two attempts while the ledger rejects writes and will accept
 // them again without a restart. An attempt is cheap: the ledger rejects it immediately.
 const unwritablePause = 200 * time.Millisecond
@@ -201,13 +205,12 @@ func (l *Log) FinalCheckpoint(ctx context.Context, ledger Ledger) error {
 		last, err = ledger.LastSeq(ctx)
 	}
 	var c proof.Checkpoint
-	for err == nil {
+	// Each round may append checkpoints. Other servers may append events in every round.
+	for round := 0; err == nil; round++ {
 		if c, err = l.through(ctx, last, &l.urgentSize, true); err != nil {
 			break
 		}
-		covered := last
-		// The checkpoint may be an event after those that it covers.
-		if last, err = ledger.LastSeq(ctx); err == nil && (last <= c.Size || last > covered+1) {
+		if last, err = ledger.LastSeq(ctx); err == nil && (last <= c.Size || round == finalRounds) {
 			return nil
 		}
 	}
