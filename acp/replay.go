@@ -27,6 +27,9 @@ func (c *client) replay(ctx context.Context, id string) error {
 }
 
 func (c *client) replayPrompt(ctx context.Context, id string, p projections.AgentPrompt) error {
+	if p.Blocks == "" {
+		p.Blocks = `[{"type":"text","text":"// This prompt was shredded."}]`
+	}
 	var blocks []sdk.ContentBlock
 	if err := json.Unmarshal([]byte(p.Blocks), &blocks); err != nil {
 		return fmt.Errorf("read prompt %s: %w", p.PromptID, err)

@@ -1,10 +1,10 @@
 package proof
 
 import (
-	"bytes"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -39,17 +39,14 @@ func (c Checkpoint) Sign(signer note.Signer) (Checkpoint, error) {
 	return c, nil
 }
 
-// ParseCheckpoint parses a signed note. It does not verify the signatures. It ignores lines after
-// the third of the text.
+// ParseCheckpoint parses a signed note. It verifies no signature. It ignores extension lines, which
+// are the lines after the third of the text.
 func ParseCheckpoint(signed []byte) (Checkpoint, error) {
-	if len(signed) > MaxNoteBytes {
-		return Checkpoint{}, fmt.Errorf("a checkpoint of %d bytes is longer than 64 KiB", len(signed))
+	n, err := ParseNote(signed)
+	if err != nil {
+		return Checkpoint{}, err
 	}
-	text, _, ok := bytes.Cut(signed, []byte("\n\n"))
-	if !ok {
-		return Checkpoint{}, errors.New("it is not a signed note: no empty line before the signatures")
-	}
-	return parseText(string(text)+"\n", signed)
+	return parseText(n.Text, signed)
 }
 
 // parseText parses the signed part.
@@ -57,6 +54,9 @@ func parseText(text string, signed []byte) (Checkpoint, error) {
 	lines := strings.SplitN(text, "\n", 4)
 	if len(lines) != 4 || lines[0] == "" {
 		return Checkpoint{}, errors.New("a checkpoint has three lines: origin, size and tree hash")
+	}
+	if extensions := "\n" + lines[3]; strings.Contains(extensions, "\n\n") {
+		return Checkpoint{}, errors.New("a checkpoint has an empty extension line")
 	}
 	size, err := strconv.ParseUint(lines[1], 10, 63)
 	if err != nil || strconv.FormatUint(size, 10) != lines[1] {
@@ -86,30 +86,89 @@ func EncodeHash(h Hash) string { return base64.StdEncoding.EncodeToString(h[:]) 
 var ErrUnknownKey = errors.New("it is signed by none of the keys given")
 
 // OpenCheckpoint parses a signed note and verifies it with the given verification keys, each in
-// the form name+hash+base64. Only keys whose name is the origin of the checkpoint count.
+// the form name+hash+base64. Only keys whose name is the origin of the checkpoint count. Signatures
+// of other keys, for example of witnesses, are ignored; a wrong signature of one of the given keys is
+// an error.
 func OpenCheckpoint(signed []byte, keys ...string) (Checkpoint, error) {
-	c, err := ParseCheckpoint(signed)
+	c, _, err := openCheckpoint(signed, keys)
+	return c, err
+}
+
+// openCheckpoint is OpenCheckpoint. It also returns the keys that signed.
+func openCheckpoint(signed []byte, keys []string) (c Checkpoint, by []string, err error) {
+	n, err := ParseNote(signed)
 	if err != nil {
-		return Checkpoint{}, err
+		return Checkpoint{}, nil, err
+	}
+	if c, err = parseText(n.Text, signed); err != nil {
+		return Checkpoint{}, nil, err
 	}
 	known, err := verifiers(keys, c.Origin)
 	if err != nil {
-		return Checkpoint{}, err
+		return Checkpoint{}, nil, err
 	}
-	n, err := note.Open(signed, known)
-	var unverified *note.UnverifiedNoteError
-	switch {
-	case errors.As(err, &unverified):
-		return Checkpoint{}, fmt.Errorf("checkpoint of %s at %d: %w", c.Origin, c.Size, ErrUnknownKey)
-	case err != nil:
-		return Checkpoint{}, fmt.Errorf("checkpoint of %s at %d: %w", c.Origin, c.Size, err)
+	by, err = n.signedBy(known)
+	if err == nil && len(by) == 0 {
+		err = ErrUnknownKey
 	}
-	return parseText(n.Text, signed)
+	if err != nil {
+		return Checkpoint{}, nil, fmt.Errorf("checkpoint of %s at %d: %w", c.Origin, c.Size, err)
+	}
+	return c, by, nil
+}
+
+// keyVerifier is a verification key.
+type keyVerifier struct {
+	note.Verifier
+	key string
+}
+
+func newKeyVerifier(key string) (keyVerifier, error) {
+	v, err := note.NewVerifier(key)
+	return keyVerifier{v, key}, err
+}
+
+// canonicalVKey returns a verification key in its only form, or the text itself if it is no key: the key
+// hash can be written in other letters, and base64 with other bits at the end.
+func canonicalVKey(key string) string {
+	key = strings.TrimSpace(key)
+	name, rest, _ := strings.Cut(key, "+")
+	hash, encoded, _ := strings.Cut(rest, "+")
+	raw, err := base64.StdEncoding.DecodeString(encoded)
+	if _, invalid := note.NewVerifier(key); err != nil || invalid != nil {
+		return key
+	}
+	return name + "+" + strings.ToLower(hash) + "+" + base64.StdEncoding.EncodeToString(raw)
+}
+
+// signedBy returns the keys that signed the note. It verifies all signatures of the keys, also several
+// of one key; a wrong one is an error. Several keys can have the same name and hash.
+func (n Note) signedBy(known []keyVerifier) (by []string, err error) {
+	for _, s := range n.Signatures {
+		named, right := false, false
+		for _, v := range known {
+			if v.KeyHash() != s.ID || v.Name() != s.Name {
+				continue
+			}
+			named = true
+			if !v.Verify([]byte(n.Text), s.Raw) {
+				continue
+			}
+			right = true
+			if !slices.Contains(by, v.key) {
+				by = append(by, v.key)
+			}
+		}
+		if named && !right {
+			return nil, fmt.Errorf("the signature of the key %s+%08x is wrong", s.Name, s.ID)
+		}
+	}
+	return by, nil
 }
 
 // verifiers returns the keys with the given name.
-func verifiers(keys []string, name string) (note.Verifiers, error) {
-	var list []note.Verifier
+func verifiers(keys []string, name string) ([]keyVerifier, error) {
+	var list []keyVerifier
 	seen := map[string]bool{}
 	for _, key := range keys {
 		key = strings.TrimSpace(key)
@@ -117,7 +176,7 @@ func verifiers(keys []string, name string) (note.Verifiers, error) {
 			continue
 		}
 		seen[key] = true
-		v, err := note.NewVerifier(key)
+		v, err := newKeyVerifier(key)
 		if err != nil {
 			return nil, fmt.Errorf("%.80q is not a verification key; a key has the form name+hash+base64, as in the file vkey: %w", key, err)
 		}
@@ -125,7 +184,7 @@ func verifiers(keys []string, name string) (note.Verifiers, error) {
 			list = append(list, v)
 		}
 	}
-	return note.VerifierList(list...), nil
+	return list, nil
 }
 
 // ErrBadKey is returned for a text that is not a verification key, for example after a typing

@@ -6,18 +6,13 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
-
-	"golang.org/x/mod/sumdb/note"
 
 	"daybook/proof"
 )
@@ -418,69 +413,10 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-func FuzzParseCheckpoint(f *testing.F) {
-	f.Add([]byte("daybook/x\n12\nAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=\n\n\u2014 daybook/x AAAAAAAA\n"))
-	skey, vkey, err := note.GenerateKey(nil, "daybook/x")
-	if err != nil {
-		f.Fatal(err)
-	}
-	signer, err := note.NewSigner(skey)
-	if err != nil {
-		f.Fatal(err)
-	}
-	genuine, err := proof.Checkpoint{Origin: "daybook/x", Size: 12, Root: proof.Hash{1, 2, 3}}.Sign(signer)
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(genuine.Note)
-	f.Add(bytes.Replace(genuine.Note, []byte("\n\n"), []byte("\nextension\n\n"), 1))
-	form := regexp.MustCompile(`^([^\n]+)\n(0|[1-9][0-9]*)\n([A-Za-z0-9+/]{42}[AEIMQUYcgkosw048]=)\n`)
-	f.Fuzz(func(t *testing.T, raw []byte) {
-		c, err := proof.ParseCheckpoint(raw)
-		// Another reader of notes and a pattern for the text agree with it.
-		var unverified *note.UnverifiedNoteError
-		if _, noteErr := note.Open(raw, note.VerifierList()); errors.As(noteErr, &unverified) && len(raw) <= proof.MaxNoteBytes {
-			want := form.FindStringSubmatch(unverified.Note.Text)
-			var size uint64
-			var sizeErr error
-			if want != nil {
-				size, sizeErr = strconv.ParseUint(want[2], 10, 63)
-			}
-			switch {
-			case (err == nil) != (want != nil && sizeErr == nil):
-				t.Fatalf("%q is parsed as %+v, %v, want %q", raw, c, err, want)
-			case err == nil && (c.Origin != want[1] || c.Size != size || proof.EncodeHash(c.Root) != want[3]):
-				t.Errorf("%q is parsed as %+v, want %q", raw, c, want)
-			}
-		}
-		if _, err := proof.OpenCheckpoint(raw); err == nil {
-			t.Errorf("%q is accepted without a key", raw)
-		}
-		// Nothing but what was signed is accepted.
-		if opened, err := proof.OpenCheckpoint(raw, vkey); err == nil && (opened.Origin != genuine.Origin || opened.Size != genuine.Size || opened.Root != genuine.Root) {
-			t.Errorf("%q is accepted as %+v", raw, opened)
-		}
-		if err != nil {
-			return
-		}
-		signed, err := c.Sign(signer)
-		if err != nil {
-			return // the origin is not valid in a note
-		}
-		again, err := proof.ParseCheckpoint(signed.Note)
-		if err != nil || again.Origin != c.Origin || again.Size != c.Size || again.Root != c.Root {
-			t.Errorf("%+v is signed and parsed as %+v, %v", c, again, err)
-		}
-		if opened, err := proof.OpenCheckpoint(signed.Note, vkey); (err == nil) != (c.Origin == "daybook/x") {
-			t.Errorf("%q is signed by daybook/x and opened as %+v, %v", signed.Note, opened, err)
-		}
-	})
-}
-
-// The example of docs/integrity.md is a golden vector, and so is the same event in version 1.
+// The example of docs/reference/proof-formats.md is a golden vector, and so is the same event in version 1.
 func TestIntegrityDocument(t *testing.T) {
 	t.Parallel()
-	raw, err := os.ReadFile(filepath.Join("..", "docs", "integrity.md"))
+	raw, err := os.ReadFile(filepath.Join("..", "docs", "reference", "proof-formats.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -499,7 +435,7 @@ func TestIntegrityDocument(t *testing.T) {
 	}
 	for _, want := range []string{"```text record\n" + string(record) + "```\n", leaf.String(), first.String(), string(m.Body)} {
 		if !strings.Contains(string(raw), want) {
-			t.Errorf("docs/integrity.md does not say\n%s", want)
+			t.Errorf("docs/reference/proof-formats.md does not say\n%s", want)
 		}
 	}
 }

@@ -86,7 +86,10 @@ type Manifest struct {
 	Selection ExportSelection
 	Events    uint64
 	Blobs     bool
-	Files     []ExportFile
+	// Signers are the statements about the signers, as Signers.Bytes returns them. Without changes of
+	// the signers it is empty.
+	Signers string
+	Files   []ExportFile
 }
 
 // ExportFile is an entry of a manifest: a file of the export.
@@ -129,6 +132,9 @@ func (m Manifest) Encode() []byte {
 	number("events", m.Events)
 	b = append(b, `,"blobs":`...)
 	b = strconv.AppendBool(b, m.Blobs)
+	if m.Signers != "" {
+		text("signers", m.Signers)
+	}
 	b = append(b, `,"files":[`...)
 	for i, f := range m.Files {
 		if i > 0 {
@@ -181,6 +187,7 @@ func ParseManifest(raw []byte) (m Manifest, err error) {
 		Session   string       `json:"session"`
 		Events    uint64       `json:"events"`
 		Blobs     bool         `json:"blobs"`
+		Signers   string       `json:"signers"`
 		Files     []ExportFile `json:"files"`
 	}
 	if err := json.Unmarshal(raw, &p); err != nil {
@@ -190,7 +197,7 @@ func ParseManifest(raw []byte) (m Manifest, err error) {
 		return m, fmt.Errorf("the export is of the format %.40q; this version reads %s", p.Format, exportFormat)
 	}
 	m = Manifest{
-		Origin: p.Origin, VKeys: p.VKeys, Size: p.Size, Events: p.Events, Blobs: p.Blobs, Files: p.Files,
+		Origin: p.Origin, VKeys: p.VKeys, Size: p.Size, Events: p.Events, Blobs: p.Blobs, Signers: p.Signers, Files: p.Files,
 		Selection: ExportSelection{From: p.From, To: p.To, Tenant: p.Tenant, Execution: p.Execution, Session: p.Session},
 	}
 	if m.Root, err = DecodeHash(p.Root); err != nil {

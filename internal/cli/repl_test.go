@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Each input starts from the heap of the input before, also through a pipe.
@@ -66,6 +68,12 @@ func TestReplOnATerminal(t *testing.T) {
 		p := make([]byte, 4096)
 		for {
 			n, err := ptm.Read(p)
+			if bytes.HasSuffix(p[:n], []byte("> ")) || bytes.HasSuffix(p[:n], []byte("... ")) {
+				// A Ctrl-C from now on is input. As a signal it would be lost.
+				if mode, err := unix.IoctlGetTermios(int(ptm.Fd()), unix.TCGETS); err != nil || mode.Lflag&unix.ISIG != 0 {
+					t.Errorf("after %q Ctrl-C is a signal, %v", p[:n], err)
+				}
+			}
 			mu.Lock()
 			shown.Write(p[:n])
 			mu.Unlock()
@@ -76,7 +84,7 @@ func TestReplOnATerminal(t *testing.T) {
 	}()
 	expect := func(text string) {
 		t.Helper()
-		for late := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		for late := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 			mu.Lock()
 			_, rest, ok := strings.Cut(shown.String(), text)
 			if ok {

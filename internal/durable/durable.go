@@ -9,6 +9,7 @@
 package durable
 
 import (
+	"crypto/rand"
 	"errors"
 	"io/fs"
 	"os"
@@ -95,8 +96,32 @@ func rename(beside *os.File, path string, failed error) error {
 // Create writes a file that does not exist; otherwise it returns fs.ErrExist.
 //
 // When Create returns nil, content and name are durable. After any other error the file does
-// not exist. After a power cut during the call it may exist with part of the content.
+// not exist. If the process ends during the call, the file has the whole content or does not
+// exist; a file beside it with part of the content may remain. On a file system without hard
+// links the file itself may have part of the content then.
 func Create(path string, content []byte, mode os.FileMode) error {
+	if _, err := os.Lstat(path); err == nil {
+		return &fs.PathError{Op: "create", Path: path, Err: fs.ErrExist}
+	}
+	beside := path + besideSuffix + "-" + rand.Text()
+	if err := writeNew(beside, content, mode); err != nil {
+		return err
+	}
+	err := os.Link(beside, path)
+	if err = errors.Join(err, os.Remove(beside)); err != nil && !errors.Is(err, fs.ErrExist) {
+		err = writeNew(path, content, mode)
+	}
+	if err != nil {
+		return err
+	}
+	if err := SyncDir(filepath.Dir(path)); err != nil {
+		return errors.Join(err, os.Remove(path))
+	}
+	return nil
+}
+
+// writeNew creates a file and syncs its content. After an error the file does not exist.
+func writeNew(path string, content []byte, mode os.FileMode) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
@@ -104,10 +129,7 @@ func Create(path string, content []byte, mode os.FileMode) error {
 	if _, err = f.Write(content); err == nil {
 		err = fsync(f)
 	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = SyncDir(filepath.Dir(path))
-	}
-	if err != nil {
+	if err = errors.Join(err, f.Close()); err != nil {
 		return errors.Join(err, os.Remove(path))
 	}
 	return nil

@@ -106,15 +106,37 @@ func Cut(s string, limit int) string {
 	return string([]rune(s)[:limit-1]) + "…"
 }
 
-// A name looks like a secret's if one of its words is in secretWords, or if its words,
-// joined, contain one of secretPairs.
+// A name looks like a secret's if one of its words is in secretWords or ends with one of
+// secretEnds, or if it follows a word that ends with one that secretPairs lists for it.
+// Plurals count too.
 var (
-	secretWords = []string{"password", "passwd", "pwd", "passphrase", "secret", "token", "authorization", "credential", "credentials", "cookie", "bearer"}
-	secretPairs = []string{"apikey", "privatekey", "accesskey", "secretkey", "signingkey", "authkey"}
+	secretWords = setOf("password", "passwd", "passcode", "pwd", "passphrase", "secret", "token", "authorization", "credential", "cred", "cookie", "bearer", "jwt", "dsn")
+	// secretEnds are the ends of words that are written without a mark between their parts:
+	// PGPASSWORD, clientsecret. No word of another meaning ends so.
+	secretEnds  = []string{"password", "passwd", "passphrase", "secret", "token", "apikey"}
+	secretPairs = map[string][]string{
+		"key":    {"api", "private", "access", "secret", "signing", "auth", "encryption", "decryption", "ssh", "master", "account", "subscription", "shared", "hmac", "deploy", "storage"},
+		"pass":   {"db", "database", "user", "admin", "root", "smtp", "mail", "ftp", "mysql", "postgres", "pg", "redis", "proxy", "auth"},
+		"auth":   {"basic", "http", "proxy"},
+		"string": {"connection"},
+	}
+	// measures are words beside which "token" names a unit of text, or a property of a token.
+	measures = setOf("max", "maximum", "min", "minimum", "num", "number", "n", "count", "total", "limit", "used", "usage", "budget", "remaining", "length", "size", "per", "type", "kind", "cost", "price")
+	// texts are words beside which "tokens" names a unit of text. In the singular, as in
+	// "input_token", they may describe a secret.
+	texts = setOf("prompt", "completion", "input", "output", "cached", "reasoning", "context", "estimated", "stop", "special", "thinking")
 )
 
-// IsSecret reports whether a name looks like a secret's: "apiKey" and "db_password" do,
-// "max_tokens" does not.
+func setOf(list ...string) map[string]bool {
+	set := map[string]bool{}
+	for _, s := range list {
+		set[s] = true
+	}
+	return set
+}
+
+// IsSecret reports whether a name looks like a secret's: "apiKeys", "DBPassword" and
+// "db_password2" do, "max_tokens", "tokenizer" and "keyboard" do not.
 func (n Names) IsSecret(name string) bool {
 	lower := strings.ToLower(name)
 	for _, part := range n.More {
@@ -122,15 +144,51 @@ func (n Names) IsSecret(name string) bool {
 			return true
 		}
 	}
-	parts := splitWords(name)
-	joined := strings.Join(parts, "")
-	return slices.ContainsFunc(parts, func(w string) bool { return slices.Contains(secretWords, w) }) ||
-		slices.ContainsFunc(secretPairs, func(p string) bool { return strings.Contains(joined, p) })
+	words := Words(name)
+	for i, w := range words {
+		one := singular(w)
+		switch {
+		case one == "token" && isMeasured(words, w != one):
+		case secretWords[one], endsWith(one, secretEnds), i > 0 && endsWith(words[i-1], secretPairs[one]), isJoinedPair(one):
+			return true
+		}
+	}
+	return false
 }
 
-// splitWords splits a name before each capital letter that follows a small one, and at
-// all characters that are not letters. The words are in lower case.
-func splitWords(name string) []string {
+func endsWith(word string, ends []string) bool {
+	return slices.ContainsFunc(ends, func(end string) bool { return strings.HasSuffix(word, end) })
+}
+
+// isJoinedPair reports whether a word consists of the words of a pair.
+func isJoinedPair(word string) bool {
+	for end, starts := range secretPairs {
+		if start, ok := strings.CutSuffix(word, end); ok && slices.Contains(starts, start) {
+			return true
+		}
+	}
+	return false
+}
+
+// singular returns a word without the s of a plural.
+func singular(word string) string {
+	if len(word) > 3 && strings.HasSuffix(word, "s") && !strings.HasSuffix(word, "ss") {
+		return word[:len(word)-1]
+	}
+	return word
+}
+
+// isMeasured reports whether the word "token" of a name stands beside a word that shows
+// that the value is not a token.
+func isMeasured(words []string, plural bool) bool {
+	return slices.ContainsFunc(words, func(w string) bool { return measures[w] || plural && texts[w] })
+}
+
+// Words returns the words of a name in lower case. A word starts with a capital letter
+// after a small one, and with the last capital letter of several if a small one follows:
+// DBPassword has the words db and password. All other characters than letters are between
+// words.
+func Words(name string) []string {
 	var list []string
 	var word []rune
 	end := func() {
@@ -139,21 +197,28 @@ func splitWords(name string) []string {
 		}
 		word = nil
 	}
-	lower := false
-	for _, c := range name {
-		switch {
-		case !unicode.IsLetter(c):
+	letters := []rune(name)
+	for i, c := range letters {
+		if !unicode.IsLetter(c) {
 			end()
-		case unicode.IsUpper(c) && lower:
-			end()
-			word = append(word, c)
-		default:
-			word = append(word, c)
+			continue
 		}
-		lower = unicode.IsLower(c)
+		if unicode.IsUpper(c) && len(word) > 0 {
+			// The plural of an acronym is not a word of its own: the s of JWTs.
+			isLast := i+1 < len(letters) && unicode.IsLower(letters[i+1]) && !isPluralEnd(letters[i+1:])
+			if unicode.IsLower(letters[i-1]) || isLast {
+				end()
+			}
+		}
+		word = append(word, c)
 	}
 	end()
 	return list
+}
+
+// isPluralEnd reports whether the rest of a name starts with an s that ends a word.
+func isPluralEnd(rest []rune) bool {
+	return rest[0] == 's' && (len(rest) == 1 || !unicode.IsLower(rest[1]))
 }
 
 // Address returns an address for a message: a text that is, or should be, a URL, without

@@ -50,6 +50,45 @@ func TestHideAndExcerpt(t *testing.T) {
 	}
 }
 
+func TestIsSecret(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{
+		"password", "Password", "PASSWORD", "passwords", "DBPassword", "dbPassword", "db_password", "DB_PASSWORD", "db-password", "db.password", "password2", "db2Password", "PGPASSWORD", "newPasswords",
+		"passwd", "pwd", "userPwd", "passphrase", "passphrases", "passcode", "DB_PASS", "dbPass", "SMTPPass", "MYSQL_PASS",
+		"secret", "secrets", "AWSSecret", "AWSSecrets", "aws_secret", "clientSecret", "clientsecret", "CLIENT_SECRETS", "secretValue",
+		"token", "tokens", "authTokens", "accessToken", "access_token", "accesstoken", "OAuth2Token", "oauth2_tokens", "GITHUB_TOKEN", "x-auth-token", "tokenV2", "IDToken", "idTokens", "input_token", "_authToken",
+		"apiKey", "apiKeys", "APIKey", "APIKeys", "APIKEY", "API_KEYS", "api-key", "x-api-key", "myapikey", "OpenAIAPIKey", "apikey2",
+		"privateKey", "private_keys", "accessKey", "AWSAccessKeyId", "aws_access_key_id", "secretKey", "signingKeys", "authKey", "SSHKey", "ssh_key", "encryptionKey", "AccountKey", "sharedAccessKey",
+		"credential", "credentials", "AWSCredentials", "creds", "cookie", "cookies", "Set-Cookie", "authorization", "Authorization", "proxyAuthorization", "bearer", "BearerToken", "jwt", "JWTs", "basicAuth", "dsn", "connectionString", "connection_strings",
+	} {
+		if !(redact.Names{}).IsSecret(name) {
+			t.Errorf("%q is not taken for the name of a secret; its words are %q", name, redact.Words(name))
+		}
+	}
+	for _, name := range []string{
+		"", "city", "tokenizer", "Tokenizer", "tokenize", "tokenized", "tokenization", "passwordless", "secretary", "secretaries", "secretariat", "secretion", "keyboard", "keyboards", "accessKeyboard", "apiKeyboard",
+		"key", "keys", "keyword", "monkey", "publicKey", "primaryKey", "session_key", "context_key", "sortKeys", "passport", "pass", "bypass", "passes", "compass", "cookiecutter",
+		"author", "auth", "authority", "authors", "authType", "maxTokens", "max_tokens", "MAX_TOKENS", "maxOutputTokens", "numTokens", "n_tokens", "prompt_tokens", "completionTokens", "totalTokens", "tokenCount", "token_limit", "tokensUsed", "token_type", "tokens_per_second",
+		"accredited", "credit", "incredible", "sacred", "api", "access", "private", "string", "connection", "dbKeyboard",
+	} {
+		if (redact.Names{}).IsSecret(name) {
+			t.Errorf("%q is taken for the name of a secret; its words are %q", name, redact.Words(name))
+		}
+	}
+}
+
+func TestWords(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string][]string{
+		"DBPassword": {"db", "password"}, "AWSSecrets": {"aws", "secrets"}, "APIKeys": {"api", "keys"}, "APIs": {"apis"}, "JWTsOf": {"jwts", "of"},
+		"OAuth2Token": {"o", "auth", "token"}, "snake_case-and.kebab": {"snake", "case", "and", "kebab"}, "PASSWORD": {"password"}, "Åre": {"åre"}, "__": nil, "A": {"a"}, "aB": {"a", "b"}, "ABc": {"a", "bc"},
+	} {
+		if got := redact.Words(name); !slices.Equal(got, want) {
+			t.Errorf("%s has the words %q, want %q", name, got, want)
+		}
+	}
+}
+
 // For any arguments, the result is JSON within the limits, without values under names
 // of secrets.
 func FuzzExcerpt(f *testing.F) {

@@ -3,13 +3,17 @@ package webhook
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
+	"syscall"
 	"time"
 )
 
@@ -73,35 +77,68 @@ func statusText(code int) string {
 	return fmt.Sprint(code)
 }
 
-// failureReason returns the cause of an error without the URL, which the client adds to every
-// error.
+// failureReason returns the cause of an error in words of this package. Those of the error
+// may quote the URL, or what the receiver sent: its answer, and the names in its
+// certificate.
 func failureReason(err error) string {
-	var at *url.Error
-	if errors.As(err, &at) {
+	if at, ok := errors.AsType[*url.Error](err); ok {
 		if at.Timeout() {
 			return "the receiver did not answer in time"
 		}
 		err = at.Err
 	}
-	var refused *refusedAddressError
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*refusedAddressError](err); ok {
 		return refused.Error()
 	}
-	return shorten(err.Error())
+	if name, ok := errors.AsType[*net.DNSError](err); ok {
+		if name.IsNotFound {
+			return "the receiver's host name does not exist"
+		}
+		return "the receiver's host name cannot be resolved"
+	}
+	if reason := tlsReason(err); reason != "" {
+		return reason
+	}
+	doing := "the connection to the receiver broke"
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+		doing = "the receiver cannot be reached"
+	}
+	if number, ok := errors.AsType[syscall.Errno](err); ok {
+		return doing + ": " + number.Error()
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return "the receiver closed the connection without an answer"
+	}
+	if _, ok := errors.AsType[*net.OpError](err); ok {
+		return doing
+	}
+	return "the receiver's answer is not valid HTTP"
 }
 
-// maxReason is the maximum length of a recorded reason in bytes.
-const maxReason = 300
-
-func shorten(s string) string {
-	if len(s) <= maxReason {
-		return s
+// tlsReason returns the cause of an error of TLS, or empty for another error.
+func tlsReason(err error) string {
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+		return "the receiver does not speak TLS"
 	}
-	cut := maxReason
-	for cut > 0 && s[cut]&0xC0 == 0x80 {
-		cut--
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		return "the receiver's certificate is signed by an unknown authority"
 	}
-	return s[:cut] + "…"
+	if _, ok := errors.AsType[x509.HostnameError](err); ok {
+		return "the receiver's certificate is for another host name"
+	}
+	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok {
+		if invalid.Reason == x509.Expired {
+			return "the receiver's certificate has expired or is not valid yet"
+		}
+		return "the receiver's certificate is not valid"
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return "the receiver's certificate is not valid"
+	}
+	if alert, ok := errors.AsType[tls.AlertError](err); ok {
+		return fmt.Sprintf("the receiver refused the TLS connection (alert %d)", uint8(alert))
+	}
+	return ""
 }
 
 // backoff returns the pause after a failed attempt; failed counts from 1. The pause

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/peterh/liner"
+	"golang.org/x/sys/unix"
 )
 
 // ErrDiscard is returned by Editor.Read for a line that the user discarded with Ctrl-C.
@@ -54,6 +55,7 @@ func NewEditor(complete func(word string) []string) (_ *Editor, ok bool) {
 // Read shows the prompt and reads a line without its end. It blocks until the line is
 // complete, and cannot be cancelled. It returns io.EOF at Ctrl-D, and ErrDiscard at Ctrl-C.
 func (e *Editor) Read(prompt string) (string, error) {
+	defer readInterruptsAsInput()()
 	line, err := e.state.Prompt(prompt)
 	if errors.Is(err, liner.ErrPromptAborted) {
 		return "", ErrDiscard
@@ -62,6 +64,21 @@ func (e *Editor) Read(prompt string) (string, error) {
 		e.state.AppendHistory(line)
 	}
 	return line, err
+}
+
+// readInterruptsAsInput makes Ctrl-C a character of the input instead of a signal, until
+// restore is called. The editor does that too, but only after it has shown the prompt: a
+// Ctrl-C between the two would be a signal that nothing waits for.
+func readInterruptsAsInput() (restore func()) {
+	fd := int(os.Stdin.Fd())
+	before, err := unix.IoctlGetTermios(fd, unix.TCGETS)
+	if err != nil {
+		return func() {}
+	}
+	without := *before
+	without.Lflag &^= unix.ISIG
+	_ = unix.IoctlSetTermios(fd, unix.TCSETS, &without)
+	return func() { _ = unix.IoctlSetTermios(fd, unix.TCSETS, before) }
 }
 
 // Close restores the terminal and saves the history. Only the user can read the file,

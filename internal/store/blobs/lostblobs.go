@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	natsjs "github.com/nats-io/nats.go/jetstream"
 
@@ -37,7 +39,8 @@ func (s *Store) FindLostBlobs(ctx context.Context, named []events.LostBlob) (los
 	if err != nil {
 		return 0, fmt.Errorf("count the chunks of blobs: %w", err)
 	}
-	for name, e := range all {
+	for _, name := range slices.Sorted(maps.Keys(all)) { // the findings are in the same order each time
+		e := all[name]
 		if _, ok := blobOf(name); !ok || e.Deleted || !b.isReadable(e.Metadata) {
 			continue
 		}

@@ -97,6 +97,16 @@ func (s *Ledger) isPredecessorCut(d *events.LedgerVolumeOpened, before, v volume
 	return d.Predecessor.Last > before.last && d.Predecessor.Last < v.first
 }
 
+// checkOldest returns damage if the volumes before the oldest one are missing: no event records
+// their removal, and their positions are not recorded as lost. checkOldest handles
+// Options.OnDamage as checkVolume does.
+func (s *Ledger) checkOldest(v volume) error {
+	if v.number == 1 || v.first > 1 && spans.Covers(s.Lost(), 1, v.first-1) {
+		return nil
+	}
+	return s.ignoreReportedDamage(s.damageErrorf("stream %s is missing: no recorded event removes the volume, and its positions are not recorded as lost", events.Volume(1).Stream()))
+}
+
 // ignoreReportedDamage returns nil for damage that Options.OnDamage receives, so that a
 // damaged ledger can be opened for reading.
 func (s *Ledger) ignoreReportedDamage(err error) error {

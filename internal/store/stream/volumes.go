@@ -176,11 +176,6 @@ func (s *Ledger) findVolumes(ctx context.Context) ([]volume, error) {
 		if len(numbers) == 0 {
 			return nil, s.damageErrorf("stream %s is missing; it follows the removed volumes", (removed.number + 1).Stream())
 		}
-	case len(numbers) > 0 && numbers[0] != 1:
-		err := s.damageErrorf("stream %s is missing, and no recorded event removes the volume", events.Volume(1).Stream())
-		if err := s.ignoreReportedDamage(err); err != nil {
-			return nil, err
-		}
 	}
 	states := make(map[events.Volume]natsjs.StreamState, len(numbers))
 	found := make([]volume, 0, len(numbers))
@@ -196,6 +191,11 @@ func (s *Ledger) findVolumes(ctx context.Context) ([]volume, error) {
 	}
 	if err := s.readLost(ctx, found); err != nil {
 		return nil, err
+	}
+	if removed == nil && len(found) > 0 {
+		if err := s.checkOldest(found[0]); err != nil {
+			return nil, err
+		}
 	}
 	for _, v := range found {
 		st := states[v.number]

@@ -2,6 +2,7 @@ package toolserver
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"net/url"
 	"regexp"
 	"slices"
@@ -35,7 +36,7 @@ func newScrubber(c Config) scrubber {
 		s.add(v)
 	}
 	for i, argument := range c.Args {
-		s.addArgument(argument, c.Args[i+1:])
+		s.addArgument(argument, c.Args[i+1:], maxArgumentDepth)
 	}
 	if u, err := url.Parse(c.URL); err == nil {
 		s.addURL(u)
@@ -72,35 +73,181 @@ func (s *secretList) addHeader(value string) {
 	}
 }
 
-// maxArgumentParts is the maximum number of nested names and values of an argument: the flag
-// of --header=Name: URL, the header and the URL.
-const maxArgumentParts = 3
+// maxArgumentDepth is the maximum number of forms within each other in an argument: the
+// script of sh -c, the flag of --header=Name: URL in it, the header and the URL.
+const maxArgumentDepth = 6
 
 // addArgument adds the secrets of an argument of a command: the value after a name that
-// looks like a secret's, which may be the next argument, and the secrets of a URL. A value
-// may have such a form too, as in --header=Authorization: and --env=TOKEN=.
-func (s *secretList) addArgument(argument string, next []string) {
-	for range maxArgumentParts {
-		if u, err := url.Parse(argument); err == nil && u.Host != "" {
-			s.addURL(u)
-			return
-		}
-		name, value, hasValue := strings.Cut(argument, "=")
-		if header, field, ok := strings.Cut(argument, ":"); ok && !strings.Contains(header, "=") {
-			name, value, hasValue = header, field, true
-		}
-		value = strings.TrimSpace(value)
-		switch isSecret := (redact.Names{}).IsSecret(name); {
-		case isSecret && hasValue:
-			s.addHeader(value)
-		case isSecret && strings.HasPrefix(name, "-") && len(next) > 0 && !strings.HasPrefix(next[0], "-"):
-			s.addHeader(next[0])
-		}
-		if !hasValue {
-			return
-		}
-		argument, next = value, nil
+// looks like a secret's, which may be the next argument, the secrets of a URL, and values
+// that look random. An argument may also be a header, an assignment, JSON, or a script of
+// a shell, and its value may have such a form too.
+func (s *secretList) addArgument(argument string, next []string, depth int) {
+	if depth == 0 {
+		return
 	}
+	if u, err := url.Parse(argument); err == nil && u.Host != "" {
+		s.addURL(u)
+		return
+	}
+	if s.addJSON(argument, depth) {
+		return
+	}
+	name, value, hasValue := strings.Cut(argument, "=")
+	header, field, isHeader := strings.Cut(argument, ":")
+	if isHeader = isHeader && !strings.ContainsAny(header, "= \t\n'\""); isHeader {
+		name, value, hasValue = header, field, true
+	}
+	if words := shellWords(argument); len(words) > 1 && !isHeader {
+		for i, w := range words {
+			s.addArgument(w, words[i+1:], depth-1)
+		}
+	}
+	value = strings.TrimSpace(value)
+	switch isFlag := strings.HasPrefix(name, "-"); {
+	case hasValue && isSecretValue(name):
+		s.addHeader(value)
+	case hasValue:
+		s.addArgument(value, nil, depth-1)
+	case isFlag && isSecretValue(name) && len(next) > 0 && !strings.HasPrefix(next[0], "-"):
+		s.addHeader(next[0])
+	case looksRandom(argument):
+		s.add(argument)
+	}
+}
+
+// isSecretValue reports whether the value of a flag, a variable or a header is a secret,
+// judging by its name. The value of --token-file is a path, and --no-token has none.
+func isSecretValue(name string) bool {
+	if !(redact.Names{}).IsSecret(name) {
+		return false
+	}
+	words := redact.Words(name)
+	return !negations[words[0]] && !otherValues[words[len(words)-1]]
+}
+
+var (
+	negations   = map[string]bool{"no": true, "without": true, "disable": true, "skip": true, "allow": true, "enable": true, "require": true}
+	otherValues = map[string]bool{
+		"file": true, "path": true, "dir": true, "directory": true, "env": true, "name": true, "url": true, "uri": true, "endpoint": true,
+		"type": true, "kind": true, "store": true, "provider": true, "ttl": true, "expiry": true, "timeout": true, "policy": true,
+	}
+)
+
+// addJSON adds the secrets of an argument that is a JSON object or array, and returns false
+// for any other argument.
+func (s *secretList) addJSON(argument string, depth int) bool {
+	if trimmed := strings.TrimSpace(argument); trimmed == "" || trimmed[0] != '{' && trimmed[0] != '[' {
+		return false
+	}
+	var v any
+	if json.Unmarshal([]byte(argument), &v) != nil {
+		return false
+	}
+	s.addValue(v, false, depth)
+	return true
+}
+
+// addValue adds the secrets of a JSON value. isSecret is true below a name that looks like a
+// secret's.
+func (s *secretList) addValue(v any, isSecret bool, depth int) {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, item := range v {
+			s.addValue(item, isSecret || isSecretValue(name), depth)
+		}
+	case []any:
+		for i, item := range v {
+			var next []string
+			if i+1 < len(v) {
+				if text, ok := v[i+1].(string); ok {
+					next = []string{text}
+				}
+			}
+			if text, ok := item.(string); ok && !isSecret {
+				s.addArgument(text, next, depth-1)
+				continue
+			}
+			s.addValue(item, isSecret, depth)
+		}
+	case string:
+		if isSecret {
+			s.addHeader(v)
+		} else {
+			s.addArgument(v, nil, depth-1)
+		}
+	}
+}
+
+// shellWords splits a text as a shell does: at spaces and at the characters that separate
+// commands, but not in quotes. It knows no expansions.
+func shellWords(text string) (list []string) {
+	var word strings.Builder
+	var quote rune
+	isWord, escaped := false, false
+	end := func() {
+		if isWord {
+			list = append(list, word.String())
+		}
+		word.Reset()
+		isWord = false
+	}
+	for _, c := range text {
+		switch {
+		case escaped:
+			word.WriteRune(c)
+			escaped = false
+		case c == '\\' && quote != '\'':
+			escaped, isWord = true, true
+		case c == quote:
+			quote = 0
+		case quote != 0:
+			word.WriteRune(c)
+		case c == '\'' || c == '"':
+			quote, isWord = c, true
+		case unicode.IsSpace(c) || strings.ContainsRune(";&|()<>`", c):
+			end()
+		default:
+			word.WriteRune(c)
+			isWord = true
+		}
+	}
+	end()
+	return list
+}
+
+// tokenStarts are the starts of tokens that many services give out.
+var tokenStarts = []string{"ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "sk-", "sk_live_", "sk_test_", "rk_live_", "xoxa-", "xoxb-", "xoxp-", "AKIA", "ASIA", "AIza", "ya29.", "eyJ", "npm_", "pypi-", "hf_", "SG.", "dop_v1_", "shpat_"}
+
+// looksRandom reports whether a value under any name looks like a secret that a program
+// made: it starts like a token, or has 20 or more letters and digits of both kinds in
+// alternation, without the separators of paths, versions and names of packages.
+func looksRandom(value string) bool {
+	const short, long, changes = 12, 20, 4
+	if len(value) < short || strings.ContainsFunc(value, func(r rune) bool {
+		return r > unicode.MaxASCII || r <= ' ' || strings.ContainsRune("@:,{}()[]<>*?\\'\"", r)
+	}) {
+		return false
+	}
+	if slices.ContainsFunc(tokenStarts, func(start string) bool { return strings.HasPrefix(value, start) }) {
+		return true
+	}
+	if len(value) < long || strings.ContainsAny(value[:1], "-/~") || strings.Contains(value, ".") { // a path, or a version
+		return false
+	}
+	digits, switches, slashes := 0, 0, 0
+	for i := range len(value) {
+		isDigit := value[i] >= '0' && value[i] <= '9'
+		if isDigit {
+			digits++
+		}
+		if i > 0 && isDigit != (value[i-1] >= '0' && value[i-1] <= '9') {
+			switches++
+		}
+		if value[i] == '/' {
+			slashes++
+		}
+	}
+	return digits >= 3 && digits < len(value) && switches >= changes && slashes*8 <= len(value)
 }
 
 // addURL adds the password, or the user if there is none, the query, and the parts of the

@@ -34,6 +34,44 @@ func TestScrub(t *testing.T) {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
+	for name, args := range map[string][]string{
+		"JSON":                           {`--config={"headers":{"Authorization":"Bearer ` + secret + `"},"port":"8080"}`},
+		"JSON of an argument":            {"--config", `{"servers":[{"apiKeys":["` + secret + `"]}]}`},
+		"an assignment in JSON":          {`["--env", "DB_PASSWORD=` + secret + `"]`},
+		"a flag in JSON":                 {`["--token", "` + secret + `"]`},
+		"a script of a shell":            {"-c", "export API_KEY=" + secret + "; exec files --port 8080"},
+		"a quoted word of a shell":       {"-c", `curl -H "Authorization: Bearer ` + secret + `" http://localhost:3000/mcp`},
+		"a flag of a shell":              {"-c", "exec npx -y files --token '" + secret + "' --port 8080 && true"},
+		"a shell in a shell":             {"-c", `bash -c "npx files --api-key=` + secret + `"`},
+		"a name in the plural":           {"--passwords=" + secret},
+		"an acronym":                     {"-DDBPassword=" + secret},
+		"a flag that turns another off":  {"--no-token", "files", "--token", secret},
+		"a flag before the name of file": {"--token-file", "/api", "--password", secret},
+	} {
+		got := newScrubber(Config{Command: "sh", Args: args}).scrubLine(text)
+		if want := strings.TrimSuffix(text, secret) + redacted; got != want {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+	// Values that look random are secrets under any name, and without one.
+	for _, random := range []string{"ghp_16C7e42F292c6912E7710c838347Ae178B4a", "sk-proj-4f9aLq0ZxT", "q7Zk2Rw9Vb4Nf6Lp8Xc1", "4f9d2c1e-7a3b-4c5d-9e8f-0a1b2c3d4e5f", "eyJhbGciOiJIUzI1NiJ9.e30.x1y2z3"} {
+		for _, args := range [][]string{{random}, {"-k", random}, {"--foo=" + random}, {"FOO=" + random}, {"-c", "FOO=" + random + " npx files"}, {`{"foo":"` + random + `"}`}} {
+			if got := newScrubber(Config{Command: "npx", Args: args}).scrubLine("run with " + random); got != "run with "+redacted {
+				t.Errorf("%q: %s", args, got)
+			}
+		}
+	}
+	// Other arguments stay readable.
+	for _, args := range [][]string{
+		{"--no-token", "files"}, {"--token-file", "/run/files"}, {"--token-file=/run/files"}, {"--token-type", "files"}, {"--tokenizer", "files"}, {"--max-tokens", "4000"}, {"--without-password", "files"}, {"--keyboard", "files"},
+		{"@modelcontextprotocol/server-filesystem@2025.11.18"}, {"/usr/lib/python3.11/site-packages/files"}, {"--port", "8080"}, {"mcp-server-files-1.2.3"}, {"python3.11-files-2025.1.2"}, {"-c", "exec files --no-token --port 8080"},
+		{`{"tokenizer":"files","max_tokens":4000}`},
+	} {
+		text := "run " + strings.Join(args, " ") + " files"
+		if got := newScrubber(Config{Command: "npx", Args: args}).scrubLine(text); got != text {
+			t.Errorf("%q: %s", args, got)
+		}
+	}
 	// A short path of letters alone.
 	if got := newScrubber(Config{URL: "http://localhost:3000/hunter"}).scrubLine("POST http://localhost:3000/hunter"); strings.Contains(got, "hunter") {
 		t.Errorf("a short word: %s", got)

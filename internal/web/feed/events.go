@@ -277,6 +277,24 @@ func (f *Events) drop() {
 	a.since = oldest.Event.Seq
 }
 
+// Forget drops all events that are kept for followers of a tenant and all pages. It is called
+// after content was shredded: they hold it decrypted. Followers that are behind read stored
+// events.
+func (f *Events) Forget(tenant string) {
+	f.pages.forget()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	a := f.audiences[tenant]
+	if a == nil {
+		return
+	}
+	for _, e := range a.kept {
+		f.size -= len(e.JSON)
+	}
+	a.kept, a.since = nil, a.end
+	f.order = slices.DeleteFunc(f.order, func(of *audience) bool { return of == a })
+}
+
 // expireLater schedules a call of expire if events are kept. The caller must hold mu.
 func (f *Events) expireLater() {
 	if !f.expiring && len(f.order) > 0 {

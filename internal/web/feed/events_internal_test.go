@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"daybook/events"
+	"daybook/internal/resources/reads"
 	"daybook/internal/store/storetest"
 )
 
@@ -124,6 +125,52 @@ func TestLiveFeed(t *testing.T) {
 	write("b", 1)
 	if err := collect(again, "b", last, want["b"][3]); err != nil {
 		t.Error(err)
+	}
+}
+
+// Forget drops the kept events of one tenant, and all pages. A follower that is behind reads
+// stored events then, and another one gets new events.
+func TestForget(t *testing.T) {
+	t.Parallel()
+	store := storetest.Start(t)
+	feed := NewEvents(store, reads.New(reads.Options{}))
+	list := appendRuns(t, store, "a", 3)
+	follower := feed.Join(t.Context(), "a", 0)
+	defer follower.Leave()
+	for after := uint64(0); after < list[2]; {
+		_, end, changed, ok := follower.Next(after)
+		if !ok {
+			t.Fatal("the follower is behind")
+		}
+		if after = end; after < list[2] {
+			<-changed
+		}
+	}
+	before, err := feed.Stored(t.Context(), "a", 0)
+	if err != nil || len(before.Events) != 3 {
+		t.Fatalf("%+v, %v", before, err)
+	}
+	feed.Forget("b")
+	if kept, _, _, ok := follower.Next(0); !ok || len(kept) != 3 {
+		t.Errorf("%d events are kept after those of another tenant are dropped", len(kept))
+	}
+	feed.Forget("a")
+	if kept, end, _, ok := follower.Next(0); ok || len(kept) != 0 || end != list[2] || feed.size != 0 || len(feed.order) != 0 {
+		t.Errorf("%d events of %d bytes are kept; a follower that is behind is sent to %d, want %d", len(kept), feed.size, end, list[2])
+	}
+	if again, err := feed.Stored(t.Context(), "a", 0); err != nil || len(again.Events) != 3 || again.Events[0] == before.Events[0] {
+		t.Errorf("the page is not read again: %v", err)
+	}
+	next := appendRuns(t, store, "a", 1)
+	for {
+		kept, _, changed, ok := follower.Next(list[2])
+		if !ok {
+			t.Fatal("the follower is behind")
+		}
+		if len(kept) == 1 && kept[0].Event.Seq == next[0] {
+			break
+		}
+		<-changed
 	}
 }
 

@@ -255,6 +255,11 @@ func (o *Output) Stored(ctx context.Context, f *Run, from int64) (lines []Line, 
 	return lines, status, err
 }
 
+// Forget drops all pages of stored lines. It is called after content was shredded: they hold
+// it decrypted. Lines that are kept for followers are those of runs that have not ended, which
+// are not shredded.
+func (o *Output) Forget() { o.pages.forget() }
+
 const (
 	// minPause and maxPause bound the time between two deliveries to a follower. A line
 	// must appear within maxPause.

@@ -72,6 +72,13 @@ func (s *sharedPages[K, P]) load(key K, p *sharedPage[P], load func() (P, error)
 	p.page, p.err = load()
 }
 
+// forget drops all pages, also those that are being loaded.
+func (s *sharedPages[K, P]) forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pages = nil
+}
+
 // keep removes a loaded page after pageShareTime, or at once if it must not be shared.
 func (s *sharedPages[K, P]) keep(key K, p *sharedPage[P]) {
 	s.mu.Lock()

@@ -1,0 +1,11 @@
+package proof
+
+import "time"
+
+// ErrBadCosignature is the error of a cosignature that does not belong to the checkpoint.
+var ErrBadCosignature = errBadCosignature
+
+// CheckAt is Check at another time.
+func (p *Policy) CheckAt(signed []byte, now time.Time) (time.Time, error) {
+	return p.checkAt(signed, now)
+}

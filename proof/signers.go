@@ -1,0 +1,350 @@
+package proof
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Signers is the list of the statements of a ledger about its signers, in their order. The zero value
+// is the empty list, that of a ledger that was made before there were statements. A Signers is
+// not safe for concurrent use.
+type Signers struct {
+	list []Statement
+	// bytes is the length of Bytes.
+	bytes int
+	// signers are the keys that may sign for the current origin, and roots its root keys.
+	signers, roots []keyVerifier
+}
+
+// MaxSignersBytes is the maximum length of a list as text: some thousands of statements.
+const MaxSignersBytes = 4 << 20
+
+// ParseSigners parses the form of a list that Bytes writes. The error is for a list that is not
+// consistent: see Add.
+func ParseSigners(raw []byte) (*Signers, error) {
+	if len(raw) > MaxSignersBytes {
+		return nil, errLongSigners
+	}
+	s := &Signers{}
+	for len(raw) > 0 {
+		signed, rest, ok := CutNote(raw)
+		if !ok {
+			return nil, fmt.Errorf("the list of signers is cut off after statement %d", len(s.list))
+		}
+		if _, err := s.Add(signed); err != nil {
+			return nil, err
+		}
+		raw = rest
+	}
+	return s, nil
+}
+
+// CutNote cuts the first note off a file in which an empty line follows each note. It reports false
+// if the first note has no end.
+func CutNote(raw []byte) (signed, rest []byte, ok bool) {
+	text, signatures, ok := bytes.Cut(raw, []byte("\n\n"))
+	if !ok {
+		return nil, nil, false
+	}
+	if signatures, rest, ok = bytes.Cut(signatures, []byte("\n\n")); !ok {
+		return nil, nil, false
+	}
+	return slices.Concat(text, []byte("\n\n"), signatures, []byte("\n")), rest, true
+}
+
+// Bytes returns the list as text: each note is followed by an empty line.
+func (s *Signers) Bytes() []byte {
+	var b bytes.Buffer
+	for _, st := range s.list {
+		b.Write(st.Note)
+		b.WriteByte('\n')
+	}
+	return b.Bytes()
+}
+
+// Under returns the statements that a verifier needs for a checkpoint, as Bytes does: those up to the
+// last one that is about its origin and not newer. If the only one starts the first origin, they are not
+// needed, and the result is empty. The result for a checkpoint changes only if a key is retired later at
+// a smaller size than that of the checkpoint.
+func (s *Signers) Under(c Checkpoint) []byte {
+	end := 0
+	for i, st := range s.list {
+		if st.Origin == c.Origin && (st.Action == StartOrigin || st.Size < c.Size) {
+			end = i + 1
+		}
+	}
+	if end == 1 && s.list[0].Predecessor == "" {
+		return nil
+	}
+	return (&Signers{list: s.list[:end]}).Bytes()
+}
+
+// Statements returns the statements.
+func (s *Signers) Statements() []Statement { return slices.Clone(s.list) }
+
+// Clone returns a copy of the list.
+func (s *Signers) Clone() *Signers {
+	return &Signers{list: slices.Clone(s.list), bytes: s.bytes, signers: slices.Clone(s.signers), roots: slices.Clone(s.roots)}
+}
+
+var errLongSigners = fmt.Errorf("the list of signers is longer than %d bytes", MaxSignersBytes)
+
+// Errors of Continues, wrapped.
+var (
+	// ErrOtherSigners is about two lists that contradict each other.
+	ErrOtherSigners = errors.New("it contradicts the list of signers that was kept")
+	// ErrShorterSigners is about a list that lacks statements at the end.
+	ErrShorterSigners = errors.New("the list of signers is shorter than the one that was kept")
+)
+
+// Continues returns an error unless the list starts with the statements of another one.
+func (s *Signers) Continues(kept *Signers) error {
+	for i, st := range kept.list {
+		if i >= len(s.list) {
+			return fmt.Errorf("%w: it has %d statements, and %d were kept", ErrShorterSigners, len(s.list), len(kept.list))
+		}
+		if s.list[i].Hash() != st.Hash() {
+			return fmt.Errorf("statement %d about the signers of %s: %w", i, st.Origin, ErrOtherSigners)
+		}
+	}
+	return nil
+}
+
+// Origin returns the current origin, or an empty string.
+func (s *Signers) Origin() string {
+	if len(s.list) == 0 {
+		return ""
+	}
+	return s.list[len(s.list)-1].Origin
+}
+
+// Signs reports whether a key may sign checkpoints of the current origin.
+func (s *Signers) Signs(vkey string) bool { return hasKey(s.signers, vkey) }
+
+// Keys returns the keys that may sign checkpoints of the current origin.
+func (s *Signers) Keys() []string { return namesOf(s.signers) }
+
+// Roots returns the root keys of the current origin.
+func (s *Signers) Roots() []string { return namesOf(s.roots) }
+
+func hasKey(list []keyVerifier, vkey string) bool {
+	return slices.ContainsFunc(list, func(v keyVerifier) bool { return v.key == vkey })
+}
+
+func namesOf(list []keyVerifier) []string {
+	var keys []string
+	for _, v := range list {
+		keys = append(keys, v.key)
+	}
+	return keys
+}
+
+// Next returns a statement that continues the list, to be signed. Its origin is the current one.
+func (s *Signers) Next(action Action, vkey string, size uint64) Statement {
+	next := Statement{Origin: s.Origin(), Number: uint64(len(s.list)), Action: action, Key: vkey, Size: size}
+	if next.Number > 0 {
+		next.Previous = s.list[next.Number-1].Hash()
+	}
+	return next
+}
+
+// Add appends a statement. It reports false if the list has the statement already. A statement that
+// starts an origin MUST be signed by its key, and any other one by a signer or a root key of the
+// origin.
+func (s *Signers) Add(signed []byte) (added bool, err error) {
+	st, err := ParseStatement(signed)
+	if err != nil {
+		return false, err
+	}
+	if st.Number < uint64(len(s.list)) && s.list[st.Number].Hash() == st.Hash() {
+		return false, nil
+	}
+	if next := s.Next(st.Action, st.Key, st.Size); st.Number != next.Number || st.Previous != next.Previous {
+		return false, fmt.Errorf("statement %d about the signers of %s: %w", st.Number, st.Origin, ErrNotNext)
+	}
+	length := s.bytes + len(signed) + 1
+	if length > MaxSignersBytes {
+		return false, errLongSigners
+	}
+	key, err := newKeyVerifier(st.Key)
+	if err == nil {
+		st.by, err = s.signersOf(st, key)
+	}
+	if err != nil {
+		return false, fmt.Errorf("statement %d about the signers of %s: %w", st.Number, st.Origin, err)
+	}
+	switch st.Action {
+	case StartOrigin:
+		s.signers, s.roots = []keyVerifier{key}, nil
+	case IntroduceSigner:
+		if !s.Signs(st.Key) {
+			s.signers = append(s.signers, key)
+		}
+	case RetireSigner:
+		s.signers = slices.DeleteFunc(s.signers, func(v keyVerifier) bool { return v.key == st.Key })
+	case AddRoot:
+		if !hasKey(s.roots, st.Key) {
+			s.roots = append(s.roots, key)
+		}
+	}
+	s.list, s.bytes = append(s.list, st), length
+	return true, nil
+}
+
+// signersOf returns the keys that signed a statement, of those that may sign it as the next one. It
+// returns an error if there is none, or if the statement is not allowed there. key is that of the
+// statement.
+func (s *Signers) signersOf(st Statement, key keyVerifier) ([]string, error) {
+	permitted := slices.Concat(s.signers, s.roots)
+	switch {
+	case st.Action == StartOrigin:
+		started := slices.ContainsFunc(s.list, func(o Statement) bool { return o.Origin == st.Origin })
+		if len(s.list) > 0 && st.Predecessor != s.Origin() || started { // the predecessor of the first one may be older than the list
+			return nil, fmt.Errorf("it does not succeed the origin %q", s.Origin())
+		}
+		permitted = []keyVerifier{key}
+	case st.Origin != s.Origin():
+		return nil, fmt.Errorf("the current origin is %q", s.Origin())
+	case st.Action == RetireSigner && !s.Signs(st.Key):
+		return nil, s.notRetirable(st.Key)
+	}
+	n, err := ParseNote(st.Note)
+	if err != nil {
+		return nil, err
+	}
+	by, err := n.signedBy(permitted)
+	switch {
+	case err != nil || len(by) > 0:
+		return by, err
+	case st.Action == StartOrigin:
+		return nil, errors.New("its own key did not sign it")
+	default:
+		return nil, errors.New("no signer or root key of the origin signed it")
+	}
+}
+
+// notRetirable returns the reason why a key that is no signer cannot be retired.
+func (s *Signers) notRetirable(vkey string) error {
+	for _, st := range slices.Backward(s.list) {
+		if st.Action == RetireSigner && st.Key == vkey {
+			return fmt.Errorf("the key that it retires is already retired: by statement %d, at %d events", st.Number, st.Size)
+		}
+	}
+	return errors.New("the key that it retires is no signer")
+}
+
+// RootKeyPrefix is the beginning of the names of root keys, and of no origin. So a signing key cannot
+// be used as a root key.
+const RootKeyPrefix = "daybook-root/"
+
+// Trust is what a verifier can trust who was given some keys and read the list of signers.
+type Trust struct {
+	// Keys are the given keys, and those that keys of Keys introduced.
+	Keys []string
+	// sources has the result of Source for each key of Keys, and for the root keys that keys of Keys added.
+	sources map[string]string
+	// retired has the size of the last checkpoint that counts for each retired key.
+	retired map[string]uint64
+	// successors are the statements that start a successor.
+	successors []Statement
+}
+
+// Trust follows the list from the keys that a verifier was given. Keys that a trusted key introduces are
+// trusted too. The signature of a key counts only where the list permits it: not after the key was
+// retired, and that of a root key only for an origin that has the root key.
+func (s *Signers) Trust(given []string) *Trust {
+	t := &Trust{sources: map[string]string{}, retired: map[string]uint64{}}
+	for _, k := range given {
+		k = canonicalVKey(k)
+		t.Keys = append(t.Keys, k)
+		t.sources[k] = k
+	}
+	givenKeys := slices.Clone(t.Keys)
+	for _, st := range s.list {
+		trusted := slices.DeleteFunc(slices.Clone(st.by), func(k string) bool { return t.sources[k] == "" || t.Retired(k) })
+		switch {
+		case st.Action == StartOrigin:
+			if st.Predecessor != "" {
+				t.successors = append(t.successors, st)
+			}
+		case st.Action == RetireSigner && t.Retired(st.Key): // and no trusted key has introduced it since
+			t.retired[st.Key] = min(t.retired[st.Key], st.Size)
+		case st.Action == RetireSigner:
+			t.retired[st.Key] = st.Size
+		case len(trusted) == 0:
+		case st.Action == AddRoot:
+			t.follow(st.Key, t.sources[trusted[0]])
+		case st.Action == IntroduceSigner:
+			delete(t.retired, st.Key)
+			if !slices.Contains(t.Keys, st.Key) {
+				t.Keys = append(t.Keys, st.Key)
+			}
+			t.follow(st.Key, t.sources[trusted[0]])
+			if slices.ContainsFunc(trusted, func(k string) bool { return isRoot(k) && slices.Contains(givenKeys, k) }) {
+				t.sources[st.Key] = st.Key
+			}
+		}
+	}
+	return t
+}
+
+// follow sets the source of a key that has none.
+func (t *Trust) follow(key, source string) {
+	if t.sources[key] == "" {
+		t.sources[key] = source
+	}
+}
+
+func isRoot(vkey string) bool { return strings.HasPrefix(vkey, RootKeyPrefix) }
+
+// Source returns the key that a trusted key follows from. A given key follows from itself, and so does
+// a key that a given root key introduced. Any other key follows from the source of the key that
+// introduced it: who has stolen that one could have made it up. So keys of one source count as one
+// signer.
+func (t *Trust) Source(key string) string { return t.sources[key] }
+
+// Retired reports whether a key is retired.
+func (t *Trust) Retired(key string) bool {
+	_, retired := t.retired[key]
+	return retired
+}
+
+// Open parses and verifies a checkpoint, like OpenCheckpoint. A checkpoint that only retired keys
+// signed, and that is larger than what they may sign, is ErrUnknownKey too.
+func (t *Trust) Open(signed []byte) (Checkpoint, error) {
+	c, _, err := t.OpenBy(signed)
+	return c, err
+}
+
+// OpenBy is Open. It also returns the keys that signed the checkpoint and may sign it.
+func (t *Trust) OpenBy(signed []byte) (c Checkpoint, by []string, err error) {
+	if c, err = ParseCheckpoint(signed); err != nil {
+		return Checkpoint{}, nil, err
+	}
+	keys := slices.DeleteFunc(slices.Clone(t.Keys), func(k string) bool {
+		upTo, retired := t.retired[k]
+		return retired && c.Size > upTo || isRoot(k)
+	})
+	return openCheckpoint(signed, keys)
+}
+
+// Follows reports whether a statement starts a successor with a trusted key.
+func (t *Trust) Follows(st Statement) bool {
+	return st.Action == StartOrigin && st.Predecessor != "" && slices.Contains(t.Keys, st.Key)
+}
+
+// Superseded reports whether a trusted successor of the origin of a checkpoint gave up what it says:
+// the successor, or one after it, confirms fewer events.
+func (t *Trust) Superseded(c Checkpoint) bool {
+	ended := false
+	for _, st := range t.successors {
+		ended = ended || st.Predecessor == c.Origin
+		if ended && c.Size > st.Size && t.Follows(st) {
+			return true
+		}
+	}
+	return false
+}
