@@ -13,7 +13,7 @@
 // checkpoint exports the same bytes.
 //
 // The package reads a running ledger through the interface Proofs and an audit directory through
-// Directory. internal/translog implements both. docs/integrity.md specifies every byte of an export.
+// Directory. internal/translog implements both. docs/reference/proof-formats.md specifies every byte of an export.
 //
 // A running server checks itself elsewhere: its files at the start in internal/store/streamfiles,
 // its events periodically in internal/translog. embed/volumeremoval.go decides whether a volume may
@@ -22,16 +22,24 @@
 // Files, in reading order:
 //
 //	report.go       lists findings, and writes the report as text
+//	cosigned.go     requires the cosignatures of witnesses; reads cosigned checkpoints for exports
+//	signers.go      requires checkpoints of several signers; finds those of the other servers
 //	verdict.go      decides the verdict; says what it means
 //	verify.go       Verify: compares a ledger at rest with its checkpoints, the files of its tree
 //	                and its blobs; finds missing positions
+//	beside.go       reads the checkpoints of an audit directory one by one
 //	known.go        compares checkpoints that the verifier kept, with the tree or by a proof
 //	memory.go       Memory: the directory of keys and checkpoints that the verifier keeps
+//	eventtimes.go   keeps the times of the newest events, by position
 //	rules.go        checks the rules between events; lists the heaps and texts that events name
+//	endedruns.go    keeps ended runs, sessions and named blobs in temporary files
 //	losses.go       decides which broken rules lost events can explain
 //	removal.go      checks removed volumes
 //	volumeexport.go computes the file of events that an export of a volume must have; reads the
 //	                range and the hash of a verified one
+//	watch.go        Watch: checks the newest checkpoint of a server, and a sample of its events
+//	trust.go        follows the statements about the signers; reports the ends of origins
+//	recorded.go     reads the statements about the signers in the events of a ledger at rest
 //	recenttiles.go  keeps the recent tiles of the computed tree in memory
 //	pipeline.go     hashes and decodes in parallel, with results in order
 //	source.go       Source: what can be exported; Local reads the ledger of this process

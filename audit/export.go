@@ -27,6 +27,9 @@ type ExportOptions struct {
 	Dir       string
 	Resume    bool
 	Selection proof.ExportSelection
+	// WithLosses ends the selection later, if necessary, at the event that records the losses in it. Without that
+	// event, the export cannot be verified.
+	WithLosses bool
 	// Checkpoint is the signed checkpoint to export under; nil takes the newest. The same
 	// selection under the same checkpoint gives the same bytes.
 	Checkpoint []byte
@@ -139,6 +142,14 @@ func (x *export) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if x.opts.WithLosses && x.opts.Selection.To > 0 {
+		x.opts.Selection.To = endWithLosses(signed.Lost, x.opts.Selection.From, x.opts.Selection.To)
+		if x.opts.Checkpoint == nil && x.opts.Selection.To > signed.Checkpoint.Size {
+			if signed, err = x.src.Signed(ctx, x.opts.Selection.To); err != nil {
+				return err
+			}
+		}
+	}
 	x.c = signed.Checkpoint
 	if x.opts.Selection.To == 0 && x.opts.Checkpoint == nil {
 		x.done.Pending = signed.Pending
@@ -147,6 +158,8 @@ func (x *export) begin(ctx context.Context) error {
 		if x.c, err = proof.OpenCheckpoint(x.opts.Checkpoint, signed.VKeys...); err != nil {
 			return err
 		}
+	} else {
+		x.c = withCosignatures(ctx, x.src, x.c, signed.VKeys)
 	}
 	s := x.opts.Selection
 	if signed.Tenant != "" {
@@ -160,10 +173,15 @@ func (x *export) begin(ctx context.Context) error {
 	}
 	for _, r := range signed.Lost {
 		if s.IsUnfiltered() && r.From <= s.To && r.To >= s.From && r.NamedAt > s.To {
-			return fmt.Errorf("positions %d to %d were lost, which event %d records; export at least up to that event", r.From, r.To, r.NamedAt)
+			return fmt.Errorf("positions %d to %d were lost, which event %d records; without this event nothing proves the loss: end the range there or later, with --to %d", r.From, r.To, r.NamedAt, r.NamedAt)
 		}
 	}
 	x.manifest = proof.Manifest{Origin: x.c.Origin, VKeys: signed.VKeys, Size: x.c.Size, Root: x.c.Root, Selection: s, Blobs: x.opts.Blobs}
+	signers, err := proof.ParseSigners([]byte(signed.Signers))
+	if err != nil {
+		return err
+	}
+	x.manifest.Signers = string(signers.Under(x.c))
 	x.complete = s.IsComplete(x.c.Size)
 	if err := os.MkdirAll(x.opts.Dir, 0o755); err != nil {
 		return &DirError{err}
@@ -190,6 +208,9 @@ func (x *export) resume(raw []byte) error {
 	want := x.opts.Selection
 	if want.From == 0 { // the first position of the ledger at the start of the export
 		want.From = x.manifest.Selection.From
+	}
+	if x.opts.WithLosses && want.To > 0 { // it was ended later at the start of the export
+		want.To = max(want.To, x.manifest.Selection.To)
 	}
 	if want, err = want.Resolve(x.c.Size); err != nil {
 		return err
@@ -350,6 +371,7 @@ func eachLine(path string, fn func(line []byte) error) error {
 func (x *export) end(ctx context.Context) error {
 	named := newRules(&Report{}, true)
 	named.tenant = x.manifest.Selection.Tenant
+	defer named.close()
 	var real bounds
 	var lost events.Lost
 	err := eachLine(x.path(proof.EventsFile), func(line []byte) error {
@@ -383,14 +405,15 @@ func (x *export) end(ctx context.Context) error {
 		names = append(names, proof.ProofsFile)
 	}
 	fetched := map[string]bool{} // by file, because two tenants may have the same blob
-	for b := range named.blobs {
+	err = named.blobs.each(func(b Blob, _ uint64) error {
 		if fetched[b.file()] {
-			continue
-		}
-		if err := x.fetch(ctx, b); err != nil {
-			return err
+			return nil
 		}
 		fetched[b.file()] = true
+		return x.fetch(ctx, b)
+	})
+	if err != nil {
+		return err
 	}
 	blobs := slices.Sorted(maps.Keys(fetched))
 	x.manifest.Files = nil

@@ -39,14 +39,14 @@ func files(t *testing.T, dir string) map[string]string {
 // interrupted is a source that fails after some lines.
 type interrupted struct {
 	audit.Local
-	skipRemoved int
+	left int
 }
 
 var errInterrupted = errors.New("interrupted")
 
 func (s *interrupted) Lines(ctx context.Context, c proof.Checkpoint, sel proof.ExportSelection, after uint64, fn func(line, proof []byte) error) error {
 	return s.Local.Lines(ctx, c, sel, after, func(line, proof []byte) error {
-		if s.skipRemoved--; s.skipRemoved < 0 {
+		if s.left--; s.left < 0 {
 			return errInterrupted
 		}
 		return fn(line, proof)
@@ -215,6 +215,7 @@ func tear(t *testing.T, path string) {
 	}
 }
 
+// An export that cannot be what was asked for is refused, and leaves no file.
 func TestExportRefuses(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)

@@ -1,6 +1,8 @@
 package audit
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -29,35 +31,108 @@ func ParseKnown(note []byte) (proof.Checkpoint, error) {
 	return c, nil
 }
 
-// checkKnown returns a *KnownError unless a trusted key signed each known checkpoint. Without given
-// keys nothing can be known: the keys beside the data may be those of a forger.
+// checkKnown returns a *KnownError for known checkpoints without given keys. Then nothing can be known: the
+// keys beside the data may be those of a forger.
 func checkKnown(opts VerifyOptions) error {
 	if len(opts.Known) > 0 && len(opts.Keys) == 0 {
 		return &KnownError{errors.New("a kept checkpoint proves nothing without the key that signed it: give the key with --key")}
 	}
+	return nil
+}
+
+// checkKnownSigned returns a *KnownError unless a trusted key signed each known checkpoint: a given one, or one
+// that follows from it in the list of signers that is followed or that was kept.
+func (opts *VerifyOptions) checkKnownSigned() error {
+	given := opts.Keys
+	if opts.given != nil {
+		given = opts.given
+	}
+	followed, kept := opts.list.Trust(given), &proof.Trust{}
+	if opts.Signers != nil {
+		kept = opts.Signers.Trust(given)
+	}
 	for _, c := range opts.Known {
-		if _, err := proof.OpenCheckpoint(c.Note, opts.Keys...); err != nil {
+		_, err := followed.Open(c.Note)
+		if err == nil {
+			continue
+		}
+		if _, keptErr := kept.Open(c.Note); keptErr != nil {
 			return &KnownError{fmt.Errorf("the kept checkpoint of %d events cannot be used: %w; give the key that signed it with --key", c.Size, err)}
 		}
 	}
 	return nil
 }
 
-// compareKnown compares a known checkpoint with the computed tree.
+// checkOrigin returns a *KnownError unless the known checkpoints are of the ledger with an origin, or of
+// an origin in its list of signers. If the origin is empty, it is not known.
+func (opts *VerifyOptions) checkOrigin(origin string) error {
+	for _, c := range opts.Known {
+		isOf := func(st proof.Statement) bool { return st.Origin == c.Origin || st.Predecessor == c.Origin }
+		if origin != "" && c.Origin != origin && !slices.ContainsFunc(opts.list.Statements(), isOf) {
+			return &KnownError{fmt.Errorf("the kept checkpoint of %d events is of the ledger %s, but this ledger is %s: compare a ledger with its own checkpoints", c.Size, c.Origin, origin)}
+		}
+	}
+	return nil
+}
+
+// compareKnown compares a known checkpoint with the tree. A loss of unknown hashes excuses nothing here:
+// the origin ended with it, so that the checkpoint is superseded if its successor is trusted.
 func (v *verifier) compareKnown(c proof.Checkpoint, root proof.Hash) {
+	_, unknown := eventproof.UnknownIn(v.lost, c.Size)
 	switch {
-	case eventproof.IsIncomparable(v.lost, c.Size):
+	case v.opts.trust.Superseded(c):
+		v.report.Superseded++
+	case unknown:
 		v.report.addFinding(0, "the kept checkpoint of %d events cannot be compared: some of them are lost, and their hashes are not known", c.Size)
 	case c.Root != root:
 		v.report.addContradiction(0, c.Size, "the kept checkpoint of %d events has the tree hash %s; computed from the events it is %s", c.Size, proof.EncodeHash(c.Root), proof.EncodeHash(root))
 	default:
 		v.report.Known++
+		if _, by, err := v.opts.trust.OpenBy(c.Note); err == nil {
+			v.signers.saw(c, by)
+		}
+		if v.isRemembered(c) {
+			v.holds = max(v.holds, c.Size)
+		}
 	}
 }
 
-// knownBeyond reports a known checkpoint that covers more events than there are.
+// isRemembered reports whether earlier verifications compared a known checkpoint with the other ones that
+// they remember.
+func (v *verifier) isRemembered(c proof.Checkpoint) bool {
+	list := v.opts.Known[:min(v.opts.Remembered, len(v.opts.Known))]
+	return slices.ContainsFunc(list, func(k proof.Checkpoint) bool { return bytes.Equal(k.Note, c.Note) })
+}
+
+// checkHidden reports the known checkpoints that cannot be compared because they end inside a lost tile: what
+// they cover may have been replaced together with the hash over the tile. A checkpoint is excused if a larger
+// one holds and earlier verifications compared the two.
+func (v *verifier) checkHidden() {
+	for _, c := range v.hidden {
+		if c.Size < v.holds && v.isRemembered(c) {
+			v.report.Incomparable++
+			continue
+		}
+		v.report.addFinding(0, "the kept checkpoint of %d events cannot be compared: some of them are lost, and their hashes are known only as one hash over 256 positions; ask the operator for the events or their hashes", c.Size)
+	}
+	v.hidden = nil
+}
+
+// knownBeyond reports a known checkpoint that was not compared with the tree. It covers more events
+// than there are, or its size is that of no computed tree.
 func (v *verifier) knownBeyond(c proof.Checkpoint, last uint64) {
-	v.report.addBeyond("the kept checkpoint covers %d events, but the ledger ends at %d", c.Size, last)
+	if v.opts.trust.Superseded(c) {
+		v.report.Superseded++
+		return
+	}
+	switch {
+	case c.Size > last:
+		v.report.addBeyond("the kept checkpoint covers %d events, but the %s ends at %d", c.Size, v.report.noun(), last)
+	case eventproof.IsInLostTile(v.lost, c.Size):
+		v.hidden = append(v.hidden, c)
+	default:
+		v.report.addFinding(0, "the kept checkpoint of %d events cannot be compared", c.Size)
+	}
 }
 
 // checkExtends compares the known checkpoints with the tree of c, when no tree is computed. prove
@@ -75,6 +150,10 @@ func (v *verifier) checkExtends(c proof.Checkpoint, prove func(from, to uint64) 
 				return &KnownError{fmt.Errorf("the kept checkpoint of %d events cannot be compared with a partial export; verify a complete export or the server", size)}
 			default:
 				p, err := prove(size, c.Size)
+				if codeOf(err) != "" && eventproof.IsInLostTile(v.lost, size) { // the server has no proof either
+					v.hidden = append(v.hidden, known)
+					continue
+				}
 				if err != nil {
 					return fmt.Errorf("compare the kept checkpoint of %d events: %w", size, err)
 				}
@@ -86,13 +165,40 @@ func (v *verifier) checkExtends(c proof.Checkpoint, prove func(from, to uint64) 
 			}
 		}
 	}
+	v.checkHidden()
+	v.report.compared = prove != nil
 	return nil
+}
+
+// agreesWith reports whether a proof of the server connects a signed checkpoint with the verified one, and
+// adds a finding if none does. name is what the finding calls the first one.
+func (v *verifier) agreesWith(ctx context.Context, r *Remote, found, c proof.Checkpoint, name string) (bool, error) {
+	if found.Size == c.Size {
+		if found.Root != c.Root {
+			v.report.addContradiction(0, c.Size, "%s of %d events has the tree hash %s, the checkpoint of %s over %d events has %s", name, found.Size, proof.EncodeHash(found.Root), c.Origin, c.Size, proof.EncodeHash(c.Root))
+		}
+		return found.Root == c.Root, nil
+	}
+	from, to := found, c
+	if from.Size > to.Size {
+		from, to = to, from
+	}
+	p, err := r.consistency(ctx, from.Size, to.Size)
+	if err != nil {
+		return false, fmt.Errorf("compare %s of %d events: %w", name, found.Size, err)
+	}
+	p.From, p.To, p.FromRoot, p.ToRoot = from.Size, to.Size, from.Root, to.Root
+	if p.Check() != nil {
+		v.report.addFinding(0, "no valid proof connects %s of %d events with the one of %d events", name, found.Size, c.Size)
+		return false, nil
+	}
+	return true, nil
 }
 
 // checkAge compares the age of the newest signed event with VerifyOptions.MaxAge.
 func (v *verifier) checkAge() {
 	r := v.report
-	if v.opts.MaxAge > 0 && r.Last > 0 {
+	if v.opts.MaxAge > 0 {
 		r.TooOld = r.SignedTime == nil || time.Since(*r.SignedTime) > v.opts.MaxAge
 	}
 }

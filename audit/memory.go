@@ -2,6 +2,7 @@ package audit
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,20 +11,23 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"daybook/internal/durable"
 	"daybook/proof"
 )
 
-// Memory is a directory in which a verifier keeps the keys that it trusts and the checkpoints that
-// it has verified. Each later verification must agree with all of them. Keep it where the operator
+// Memory is a directory in which a verifier keeps the keys that it trusts, and the checkpoints and the
+// statements about the signers that it has verified. Each later verification must agree with all of them. Keep it where the operator
 // of the ledger cannot write.
 //
-// The file "keys" has a verification key per line. The file "checkpoints" has signed notes, oldest
-// first, each followed by an empty line.
+// The file "keys" has a verification key per line. The files "checkpoints" and "signers" have signed
+// notes, oldest first, each followed by an empty line.
 type Memory struct {
-	dir  string
-	keys []string
-	list []proof.Checkpoint
+	dir     string
+	keys    []string
+	list    []proof.Checkpoint
+	signers *proof.Signers
 }
 
 // maxKept is the maximum number of checkpoints in a Memory. The oldest one stays.
@@ -33,6 +37,7 @@ const maxKept = 1000
 const (
 	memoryKeys        = "keys"
 	memoryCheckpoints = "checkpoints"
+	memorySigners     = "signers"
 )
 
 // MemoryError is returned by OpenMemory if the directory cannot be used.
@@ -52,6 +57,11 @@ func OpenMemory(dir string, keys []string) (*Memory, error) {
 	fail := func(err error) (*Memory, error) {
 		return nil, &MemoryError{fmt.Errorf("read the checkpoints that were kept in %s: %w", dir, err)}
 	}
+	// Keep writes the keys first, so that a reader of the checkpoints has the key of each.
+	notes, err := os.ReadFile(filepath.Join(dir, memoryCheckpoints))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fail(err)
+	}
 	raw, err := os.ReadFile(filepath.Join(dir, memoryKeys))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fail(err)
@@ -64,57 +74,84 @@ func OpenMemory(dir string, keys []string) (*Memory, error) {
 	if err := proof.CheckVKeys(m.keys); err != nil {
 		return fail(err)
 	}
-	raw, err = os.ReadFile(filepath.Join(dir, memoryCheckpoints))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fail(err)
-	}
 	if len(m.keys) == 0 {
 		return fail(errors.New("it holds no key yet; give the key of the ledger once, with --key"))
 	}
-	for len(raw) > 0 {
-		note, rest, ok := cutNote(raw)
+	if raw, err = os.ReadFile(filepath.Join(dir, memorySigners)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fail(err)
+	}
+	if m.signers, err = proof.ParseSigners(raw); err != nil {
+		return fail(fmt.Errorf("the file %s was changed: %w; restore it from a backup", memorySigners, err))
+	}
+	trust := m.signers.Trust(m.keys)
+	for len(notes) > 0 {
+		note, rest, ok := proof.CutNote(notes)
 		if !ok {
 			return fail(fmt.Errorf("the file %s is cut off or was changed; restore it from a backup", memoryCheckpoints))
 		}
-		c, err := proof.OpenCheckpoint(note, m.keys...)
+		c, err := trust.Open(note)
 		if err != nil {
 			return fail(err)
 		}
-		m.list, raw = append(m.list, c), rest
+		m.list, notes = append(m.list, c), rest
 	}
 	return m, nil
-}
-
-// cutNote cuts the first note off a file of checkpoints.
-func cutNote(raw []byte) (note, rest []byte, ok bool) {
-	text, signatures, ok := bytes.Cut(raw, []byte("\n\n"))
-	if !ok {
-		return nil, nil, false
-	}
-	if signatures, rest, ok = bytes.Cut(signatures, []byte("\n\n")); !ok {
-		return nil, nil, false
-	}
-	return slices.Concat(text, []byte("\n\n"), signatures, []byte("\n")), rest, true
 }
 
 // Keys returns the trusted keys, for VerifyOptions.Keys.
 func (m *Memory) Keys() []string { return slices.Clone(m.keys) }
 
+// Signers returns the kept statements about the signers, for VerifyOptions.Signers.
+func (m *Memory) Signers() *proof.Signers { return m.signers.Clone() }
+
 // Checkpoints returns the kept checkpoints, oldest first, for VerifyOptions.Known.
 func (m *Memory) Checkpoints() []proof.Checkpoint { return slices.Clone(m.list) }
 
-// Keep adds the checkpoint of a report, and writes the memory. It keeps nothing unless the verdict is
-// Intact or IntactUpTo. When it returns nil, the memory is on disk.
+// Keep adds the checkpoint of a report, and the one with cosignatures if a policy was given, and writes the
+// memory. It keeps nothing unless the verdict is
+// Intact or IntactUpTo, and the checkpoint was compared: with the events, or by proofs with all
+// checkpoints that were kept. When it returns nil, the memory is on disk. Several processes may keep
+// checkpoints in one directory at the same time; Keep waits for the others.
 func (m *Memory) Keep(r *Report) error {
-	if r.Verdict != Intact && r.Verdict != IntactUpTo || r.Checkpoint == "" {
+	if r.Verdict != Intact && r.Verdict != IntactUpTo || r.Checkpoint == "" || r.signers == nil || !r.Complete && !r.compared {
 		return nil
 	}
-	c, err := proof.OpenCheckpoint([]byte(r.Checkpoint), m.keys...)
-	if err != nil {
-		return fmt.Errorf("keep the checkpoint: %w", err)
+	if err := m.keep(r); err != nil {
+		return fmt.Errorf("keep the checkpoint in %s: %w", m.dir, err)
 	}
-	if n := len(m.list); n == 0 || m.list[n-1].Size < c.Size {
-		m.list = append(m.list, c)
+	return nil
+}
+
+func (m *Memory) keep(r *Report) error {
+	c, err := proof.ParseCheckpoint([]byte(r.Checkpoint)) // verified for the report
+	if err != nil {
+		return err
+	}
+	if err := durable.MkdirAll(m.dir, 0o755); err != nil {
+		return err
+	}
+	unlock, err := lockDir(m.dir)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	newest, err := OpenMemory(m.dir, m.keys) // with what other processes kept since
+	if err != nil {
+		return err
+	}
+	*m = *newest
+	if under, err := proof.ParseSigners(r.signers.Under(c)); err != nil {
+		return err
+	} else if under.Continues(m.signers) == nil {
+		m.signers = under
+	}
+	m.add(c, false)
+	if r.Cosigned != nil && r.Cosigned.Checkpoint != "" { // verified for the report, and the tree confirms it
+		cosigned, err := proof.ParseCheckpoint([]byte(r.Cosigned.Checkpoint))
+		if err != nil {
+			return err
+		}
+		m.add(cosigned, true)
 	}
 	if over := len(m.list) - maxKept; over > 0 {
 		m.list = slices.Delete(m.list, 1, 1+over)
@@ -124,15 +161,44 @@ func (m *Memory) Keep(r *Report) error {
 		notes.Write(c.Note)
 		notes.WriteByte('\n')
 	}
-	err = durable.MkdirAll(m.dir, 0o755)
-	if err == nil {
-		err = durable.WriteFile(filepath.Join(m.dir, memoryKeys), []byte(strings.Join(m.keys, "\n")+"\n"), 0o644)
+	if err := durable.WriteFile(filepath.Join(m.dir, memoryKeys), []byte(strings.Join(m.keys, "\n")+"\n"), 0o644); err != nil {
+		return err
 	}
-	if err == nil {
-		err = durable.WriteFile(filepath.Join(m.dir, memoryCheckpoints), notes.Bytes(), 0o644)
+	if err := durable.WriteFile(filepath.Join(m.dir, memorySigners), m.signers.Bytes(), 0o644); err != nil {
+		return err
 	}
+	return durable.WriteFile(filepath.Join(m.dir, memoryCheckpoints), notes.Bytes(), 0o644)
+}
+
+// add adds a checkpoint, unless the memory has it. With replace set, the new note replaces that of the same
+// tree, which may lack cosignatures. A checkpoint of the same size and another tree is kept too: the next
+// verification reports it.
+func (m *Memory) add(c proof.Checkpoint, replace bool) {
+	i := slices.IndexFunc(m.list, func(k proof.Checkpoint) bool {
+		return k.Origin == c.Origin && k.Size == c.Size && k.Root == c.Root
+	})
+	switch {
+	case i < 0:
+		i, _ = slices.BinarySearchFunc(m.list, c.Size+1, func(k proof.Checkpoint, size uint64) int { return cmp.Compare(k.Size, size) })
+		m.list = slices.Insert(m.list, i, c)
+	case replace:
+		m.list[i] = c
+	}
+}
+
+// lockDir waits until no other process has the lock of a directory, and takes it.
+func lockDir(dir string) (unlock func(), err error) {
+	f, err := os.Open(dir)
 	if err != nil {
-		return fmt.Errorf("keep the checkpoint in %s: %w", m.dir, err)
+		return nil, err
 	}
-	return nil
+	for {
+		switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX); {
+		case err == nil:
+			return func() { f.Close() }, nil // closing releases the lock
+		case !errors.Is(err, unix.EINTR):
+			f.Close()
+			return nil, fmt.Errorf("lock it: %w", err)
+		}
+	}
 }

@@ -7,13 +7,13 @@ import (
 	"daybook/proof"
 )
 
-// windowTiles is the number of tiles of leaves that recentTiles keeps: those of the newest
-// million events. A checkpoint is recorded within seconds after the last event that it
+// windowTiles is the number of tiles of each level that recentTiles keeps: the leaves are those of the
+// newest million events. A checkpoint is recorded within seconds after the last event that it
 // covers, so the check of a checkpoint needs no older leaves.
 const windowTiles = 4096
 
-// recentTiles keeps in memory the newest windowTiles tiles of leaves of a tree and all
-// tiles above them. It calls its function see, if set, for each new tile.
+// recentTiles keeps in memory the newest windowTiles tiles of each level of a tree. It calls its function
+// see, if set, for each new tile.
 type recentTiles struct {
 	see   func(t proof.Tile, hashes []proof.Hash)
 	tiles map[proof.Tile][]byte
@@ -24,8 +24,8 @@ func (w *recentTiles) Put(t proof.Tile, hashes []proof.Hash) error {
 		w.see(t, hashes)
 	}
 	w.tiles[t] = proof.EncodeTile(hashes)
-	if t.Level == 0 && t.Index >= windowTiles {
-		delete(w.tiles, proof.Tile{Index: t.Index - windowTiles, Width: proof.TileWidth})
+	if t.Index >= windowTiles {
+		delete(w.tiles, proof.Tile{Level: t.Level, Index: t.Index - windowTiles, Width: proof.TileWidth})
 	}
 	return nil
 }

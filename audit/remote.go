@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -72,8 +73,15 @@ type Get func(ctx context.Context, path string, header ...string) (*http.Respons
 // request, the Remote uses the newest existing checkpoint.
 func NewRemote(get, post Get) *Remote { return &Remote{get, post} }
 
-// maxAnswerBytes is the maximum length in bytes of a response held in memory: the largest blob.
-const maxAnswerBytes = 1 << 30
+const (
+	// maxAnswerBytes is the maximum length in bytes of a response held in memory: the largest blob.
+	maxAnswerBytes = 1 << 30
+	// maxListBytes is that of a response with a list: of lost positions, which one event records, or
+	// of damage.
+	maxListBytes = 16 << 20
+	// maxProofBytes is that of a response with a proof.
+	maxProofBytes = 1 << 20
+)
 
 // ledgerPath is the prefix of all requested paths.
 const ledgerPath = "/api/ledger/"
@@ -96,7 +104,7 @@ func (r *Remote) Signed(ctx context.Context, covers uint64) (SourceState, error)
 		}
 		// The server usually signs them within a second, without a request.
 		covering := strconv.FormatUint(newest.Checkpoint.Size+newest.Pending, 10)
-		if next, err := r.checkpoint(ctx, r.get, append(header, "Daybook-Min-Sequence", covering)); err == nil {
+		if next, err := r.checkpoint(ctx, r.get, append(header, "Daybook-Min-Sequence", covering)); err == nil && next.Checkpoint.Size >= newest.Checkpoint.Size+newest.Pending {
 			next.CoversAll = true
 			return next, nil
 		}
@@ -128,13 +136,15 @@ func readSigned(ctx context.Context, resp *http.Response) (SourceState, error) {
 		VKeys  []string    `json:"vkeys"`
 		Tenant string      `json:"tenant"`
 		Lost   events.Lost `json:"lost"`
+		// Signers is in the form of proof.Signers.Bytes.
+		Signers string `json:"signers"`
 		// Removed is the last position of the removed volumes.
 		Removed uint64 `json:"removed"`
 		Pending struct {
 			To uint64 `json:"to"`
 		} `json:"pending"`
 	}
-	err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswerBytes)).Decode(&answer)
+	err := json.NewDecoder(io.LimitReader(resp.Body, maxListBytes)).Decode(&answer)
 	if _, wrong := errors.AsType[*json.UnmarshalTypeError](err); wrong || err == nil && answer.Note == "" {
 		err = errors.New("the answer is not from a Daybook server, or from one of another version")
 	}
@@ -145,7 +155,7 @@ func readSigned(ctx context.Context, resp *http.Response) (SourceState, error) {
 	if err != nil {
 		return SourceState{}, fmt.Errorf("read the server's checkpoint: %w", err)
 	}
-	return SourceState{Checkpoint: c, VKeys: answer.VKeys, Tenant: answer.Tenant, Lost: answer.Lost, Removed: answer.Removed, Pending: max(answer.Pending.To, c.Size) - c.Size}, nil
+	return SourceState{Checkpoint: c, VKeys: answer.VKeys, Signers: answer.Signers, Tenant: answer.Tenant, Lost: answer.Lost, Removed: answer.Removed, Pending: max(answer.Pending.To, c.Size) - c.Size}, nil
 }
 
 // Lines implements Source.
@@ -268,7 +278,7 @@ func (r *Remote) findDamage(ctx context.Context, b Blob) (what string, damaged b
 			Ended *time.Time       `json:"ended"`
 		} `json:"findings"`
 	}
-	if json.NewDecoder(io.LimitReader(resp.Body, maxAnswerBytes)).Decode(&report) != nil {
+	if json.NewDecoder(io.LimitReader(resp.Body, maxListBytes)).Decode(&report) != nil {
 		return "", false
 	}
 	kind := "text"
@@ -299,7 +309,7 @@ func (r *Remote) consistency(ctx context.Context, from, to uint64) (proof.Consis
 		FromRoot string   `json:"from_root_hash"`
 		Hashes   []string `json:"hashes"`
 	}
-	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswerBytes)).Decode(&answer); err != nil {
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxProofBytes)).Decode(&answer); err != nil {
 		return proof.Consistency{}, cutOff(ctx, fmt.Errorf("read the server's proof: %w", err))
 	}
 	p := proof.Consistency{From: from, To: to}
@@ -333,15 +343,35 @@ func VerifyServer(ctx context.Context, r *Remote, opts VerifyOptions) (*Report, 
 	return report, err
 }
 
+// TenantError is returned by VerifyServer if the server does not show the part of
+// VerifyOptions.Tenant, and only that.
+type TenantError struct{ err error }
+
+// Error returns the message of the error.
+func (e *TenantError) Error() string { return e.err.Error() }
+
+// checkTenant compares the tenant that a server states with the one that the caller expects. Without
+// it, a server could show no event at all, as the part of a tenant that has none.
+func checkTenant(stated, want string) error {
+	switch {
+	case stated == want:
+		return nil
+	case stated == "":
+		return &TenantError{fmt.Errorf("the server shows the events of all tenants, not only those of %q: verify all of them, without a tenant, or use a token of that tenant", want)}
+	case want == "":
+		return &TenantError{fmt.Errorf("the server shows only the events of tenant %q, which proves nothing about the others: verify this part with --tenant %s; no token reads all tenants, so verify the whole ledger in its data directory while the server is stopped (--data-dir)", stated, stated)}
+	default:
+		return &TenantError{fmt.Errorf("the server shows only the events of tenant %q, not those of %q: use a token of that tenant", stated, want)}
+	}
+}
+
 // verifyServer returns proof.ErrUnknownKey if the caller gave keys and none of them signed the
 // checkpoint.
 func verifyServer(ctx context.Context, r *Remote, opts VerifyOptions) (*Report, error) {
 	began := time.Now()
 	signed, err := r.Signed(ctx, 0)
 	if isEmpty(err) {
-		empty := newVerifier(opts, false)
-		empty.finish()
-		return empty.report.finish(began), nil
+		return emptyReport(opts, began)
 	}
 	if err != nil {
 		return nil, err
@@ -350,19 +380,38 @@ func verifyServer(ctx context.Context, r *Remote, opts VerifyOptions) (*Report, 
 	if !pinned {
 		opts.Keys = signed.VKeys
 	}
-	c, err := proof.OpenCheckpoint(signed.Checkpoint.Note, opts.Keys...)
+	opts.follow([]byte(signed.Signers))
+	if err := opts.checkKnownSigned(); err != nil {
+		return nil, err
+	}
+	c, err := opts.trust.Open(signed.Checkpoint.Note)
 	if pinned && errors.Is(err, proof.ErrUnknownKey) {
 		return nil, err
 	}
 	if err != nil {
 		return Unreadable(opts, began, err), nil
 	}
+	if err := checkTenant(signed.Tenant, opts.Tenant); err != nil {
+		return nil, err
+	}
+	if err := opts.checkOrigin(c.Origin); err != nil {
+		return nil, err
+	}
+	// No event that the checkpoint covers can record losses that are named after it.
+	lost := slices.DeleteFunc(signed.Lost, func(r events.LostRange) bool { return r.NamedAt > c.Size })
+	if !lost.Valid(c.Size) {
+		return Unreadable(opts, began, errors.New("the server lists lost positions that cannot be lost")), nil
+	}
+	if signed.Removed >= c.Size {
+		return Unreadable(opts, began, fmt.Errorf("the server says that positions up to %d were removed, but its checkpoint covers %d events", signed.Removed, c.Size)), nil
+	}
 	s, err := proof.ExportSelection{From: signed.Removed + 1, Tenant: signed.Tenant}.Resolve(c.Size)
 	if err != nil {
 		return nil, err
 	}
 	l := newLineVerifier(opts, c, s)
-	l.expectLost(signed.Lost)
+	defer l.close()
+	l.expectLost(lost)
 	l.removedUpTo = signed.Removed
 	l.report.Pinned = pinned
 	err = l.run(ctx, func(emit func([]pair) error) error {
@@ -373,10 +422,16 @@ func verifyServer(ctx context.Context, r *Remote, opts VerifyOptions) (*Report, 
 		return b.flush()
 	})
 	if !signed.CoversAll {
-		l.report.Unsigned = signed.Pending
+		l.report.Unsigned = max(l.report.Unsigned, signed.Pending)
 	}
 	if err == nil && l.proven {
 		err = l.checkExtends(c, func(from, to uint64) (proof.Consistency, error) { return r.consistency(ctx, from, to) })
+	}
+	if err == nil {
+		err = l.fetchCosigned(ctx, r, c)
+	}
+	if err == nil {
+		err = l.fetchSigners(ctx, r, c, signed.Tenant)
 	}
 	if err == nil && !opts.SkipBlobs {
 		err = l.readBlobs(ctx, r)
@@ -384,5 +439,7 @@ func verifyServer(ctx context.Context, r *Remote, opts VerifyOptions) (*Report, 
 	if err != nil {
 		return nil, fmt.Errorf("verify %s: %w", opts.Source, err)
 	}
-	return l.report.finish(began), nil
+	l.finishQuorum()
+	l.finishCosigned()
+	return l.conclude(began)
 }

@@ -27,6 +27,7 @@ type RemovedVolume struct {
 type removedState struct {
 	// removedUpTo is the last position of the removed volumes, according to the source.
 	removedUpTo uint64
+	closing     []byte                                   // the closing checkpoint of the newest removal
 	leaf        func(position uint64) (proof.Hash, bool) // see Directory.Leaves
 }
 
@@ -41,7 +42,7 @@ func (v *verifier) expectRemoved(r events.Removal) {
 		v.report.addFinding(r.Seq, "its closing checkpoint of volume %d is not valid", r.Volume)
 		return
 	}
-	v.kept[c.Size] = append(v.kept[c.Size], c)
+	v.kept[c.Size], v.closing = append(v.kept[c.Size], c), c.Note
 }
 
 // addRemoved adds leaves of removed events up to a position from the files of the tree. The next
@@ -63,7 +64,7 @@ func (v *verifier) addRemoved(to uint64) error {
 		}
 		v.keptHere()
 	}
-	return nil
+	return v.failed()
 }
 
 // noLeaf stands for the result of Directory.Leaves if there is no directory.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"daybook/events"
+	"daybook/proof"
 )
 
 // Finding is a problem that a verification found.
@@ -35,9 +36,10 @@ type Report struct {
 	Events uint64 `json:"events"`
 	First  uint64 `json:"first,omitempty"`
 	Last   uint64 `json:"last,omitempty"`
-	// Complete is true if every event from First to Last was read. A partial export proves its
-	// events, not that there are no others.
-	Complete bool `json:"complete"`
+	// Complete is true if every event from position 1 to Signed or later was read, except for those
+	// in Lost and Removed. A part proves its events, not that there are no others; Part describes it.
+	Complete bool   `json:"complete"`
+	Part     string `json:"part,omitempty"`
 	// Signed is the size of the largest checkpoint that holds, and Root its tree hash. Checkpoints
 	// is the number of sizes for which a checkpoint holds. Foreign is the number of checkpoints
 	// that agree with the events, but are signed with other keys.
@@ -52,6 +54,12 @@ type Report struct {
 	LostEffects  []Finding       `json:"lost_effects,omitempty"`
 	Affected     int             `json:"affected,omitempty"`
 	Incomparable int             `json:"incomparable_checkpoints,omitempty"`
+	// Origins are the ends of origins, oldest first. Superseded counts checkpoints of ended origins
+	// that cover more events than the trusted successor confirms.
+	Origins    []OriginChange `json:"origins,omitempty"`
+	Superseded int            `json:"superseded_checkpoints,omitempty"`
+	// Notes are about files beside the ledger that were not used, and change no verdict.
+	Notes []string `json:"notes,omitempty"`
 	// Removed are the volumes that events record as removed.
 	Removed []RemovedVolume `json:"removed,omitempty"`
 	// Unsigned is the number of events that no checkpoint covers, and UnsignedSince the time of the
@@ -59,12 +67,16 @@ type Report struct {
 	Unsigned      uint64     `json:"unsigned"`
 	UnsignedSince *time.Time `json:"unsigned_since,omitempty"`
 	// SignedTime is the time of the newest event that the checkpoint of Signed covers, if it was
-	// read. TooOld is true if it is older than VerifyOptions.MaxAge.
+	// read; that of a part is the time of its newest event. TooOld is true if it is older than VerifyOptions.MaxAge.
 	SignedTime *time.Time `json:"signed_time,omitempty"`
 	TooOld     bool       `json:"too_old,omitempty"`
 	// Checkpoint is the checkpoint of Signed, as a signed note. Keep it for the next verification;
 	// see VerifyOptions.Known.
 	Checkpoint string `json:"checkpoint,omitempty"`
+	// Quorum is nil unless VerifyOptions.MinSigners requires more than one signer, of given keys.
+	Quorum *Quorum `json:"quorum,omitempty"`
+	// Cosigned is nil without VerifyOptions.Policy.
+	Cosigned *Cosigned `json:"cosigned,omitempty"`
 	// Known is the number of checkpoints in VerifyOptions.Known that hold.
 	Known int `json:"known_checkpoints,omitempty"`
 	// Executions, Ended and Entries count the executions, ended executions and session entries that
@@ -85,6 +97,14 @@ type Report struct {
 	// one covers more events than there are.
 	contradictions, beyond int
 	contradicted           uint64
+	// compared is true if proofs connect the checkpoint of a part with all that the caller kept.
+	// isExport is true for an export, which ends where it was made. isPart is true if that has no tree
+	// with which recorded checkpoints can be compared.
+	compared, isExport, isPart bool
+	// unread is true if no event was read, because no given key signed the newest checkpoint.
+	unread bool
+	// signers are the statements about the signers that were followed.
+	signers *proof.Signers
 	// foreign is the text of the finding that no checkpoint is signed with any of the given keys,
 	// or "".
 	foreign string
@@ -116,6 +136,11 @@ func (r *Report) addFinding(seq uint64, format string, args ...any) {
 	}
 }
 
+// addNote adds what changes no verdict.
+func (r *Report) addNote(format string, args ...any) {
+	r.Notes = append(r.Notes, fmt.Sprintf(format, args...))
+}
+
 // addContradiction reports that a checkpoint of a trusted key contradicts the events.
 func (r *Report) addContradiction(seq, size uint64, format string, args ...any) {
 	if r.contradictions == 0 || size < r.contradicted {
@@ -129,6 +154,14 @@ func (r *Report) addContradiction(seq, size uint64, format string, args ...any) 
 func (r *Report) addBeyond(format string, args ...any) {
 	r.beyond++
 	r.addFinding(0, format, args...)
+}
+
+// noun returns what was verified.
+func (r *Report) noun() string {
+	if r.isExport {
+		return "export"
+	}
+	return "ledger"
 }
 
 // finish sets the verdict.
@@ -151,10 +184,16 @@ func (r *Report) String() string {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "  %-12s %s\n", name, inLine(fmt.Sprintf(format, args...)))
 	}
-	fmt.Fprintf(&b, "%s  %s\n", r.title(), r.Source)
+	fmt.Fprintf(&b, "%s  %s", r.title(), r.Source)
+	if r.Part != "" {
+		b.WriteString(": " + inLine(r.Part))
+	}
+	b.WriteByte('\n')
 	switch {
 	case r.Events == 0 && r.Signed == 0 && r.Found == 0:
 		line("events", "none: the ledger is empty, so there is nothing to prove yet")
+	case r.unread:
+		line("events", "not read")
 	case r.Events == 0:
 		line("events", "none")
 	case r.Complete && len(r.Lost) > 0:
@@ -162,7 +201,7 @@ func (r *Report) String() string {
 	case r.Complete:
 		line("events", "%d, positions %d to %d without a gap", r.Events, r.First, r.Last)
 	default:
-		line("events", "%d between positions %d and %d, each proven to be on record", r.Events, r.First, r.Last)
+		line("events", "%d between positions %d and %d, each with a proof; it is not known whether there are others", r.Events, r.First, r.Last)
 	}
 	for i, l := range r.Lost {
 		if i == 10 {
@@ -188,6 +227,14 @@ func (r *Report) String() string {
 	if r.Origin != "" {
 		line("ledger", "%s", r.Origin)
 	}
+	for _, o := range r.Origins {
+		what, next := o.lines()
+		line("origin", "%s", what)
+		line("", "%s", next)
+	}
+	if r.Superseded > 0 {
+		line("", "%d checkpoints of ended origins cover more events than their successor confirms", r.Superseded)
+	}
 	if r.Signed > 0 {
 		noun := "events"
 		if r.Signed == 1 {
@@ -195,21 +242,34 @@ func (r *Report) String() string {
 		}
 		line("signed", "%d %s, tree hash %s", r.Signed, noun, r.Root)
 		line("checkpoints", "%d compared", r.Checkpoints)
+		if r.Foreign > 0 {
+			line("", "%d agree, but are signed with keys that were not given", r.Foreign)
+		}
 		if r.SignedTime != nil {
 			line("", "the newest signed event is of %s", events.FormatTime(*r.SignedTime))
 		}
 	}
-	if r.Known > 0 {
-		line("known", "%d checkpoints that were kept hold", r.Known)
+	if r.Quorum != nil {
+		name := "signers"
+		for _, text := range r.Quorum.lines(r.Last) {
+			line(name, "%s", text)
+			name = ""
+		}
 	}
-	if r.Foreign > 0 {
-		line("", "%d more are signed with keys that were not given", r.Foreign)
+	if r.Cosigned != nil {
+		line("cosigned", "%s", r.Cosigned.line())
+	}
+	if r.Known > 0 {
+		line("kept", "checkpoints that you kept and that hold: %d", r.Known)
+	}
+	if r.Foreign > 0 && r.Signed == 0 {
+		line("checkpoints", "%d agree, but are signed with keys that were not given", r.Foreign)
 	}
 	if r.Key != "" {
-		trust := "found beside the data; give --key to pin one you know"
+		trust := "it came with the data; give --key to pin one you know"
 		switch {
 		case r.foreign != "":
-			trust = "found beside the data; it is not among the given keys"
+			trust = "it came with the data, and is not among the given keys"
 		case r.Pinned:
 			trust = "the one given"
 		}
@@ -223,10 +283,15 @@ func (r *Report) String() string {
 		}
 		line("not signed", "%d after the last checkpoint%s", r.Unsigned, since)
 	}
-	line("executions", "%d, of which %d ended; %d session entries", r.Executions, r.Ended, r.Entries)
-	line("blobs", "%d read and hashed", r.Blobs)
+	if !r.unread {
+		line("executions", "%d, of which %d ended; %d session entries", r.Executions, r.Ended, r.Entries)
+		line("blobs", "%d read and hashed", r.Blobs)
+	}
 	if r.Tiles > 0 {
 		line("tiles", "%d compared", r.Tiles)
+	}
+	for _, note := range r.Notes {
+		line("note", "%s", note)
 	}
 	line("took", "%s", r.Elapsed.Round(time.Millisecond))
 	for i, f := range r.Findings {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"hash"
@@ -37,23 +38,13 @@ type rules struct {
 	// losses are the lost positions. A rule is not broken if lost events can be the reason.
 	losses   losses
 	running  map[runKey]*run
-	ended    map[runKey]ended
-	sessions map[runKey]entries
-	tenants  map[string]uint32
-	// blobs are the blobs that events name, with the position of the first such event.
-	blobs map[Blob]uint64
-	// gone are the heaps that an event recorded as collected or lost, and that no event named since.
-	gone map[Blob]goneHeap
+	ended    endedRuns
+	sessions sessionEntries
+	tenants  *numbers
+	// blobs are the blobs that events name, and the heaps that an event recorded as collected or lost.
+	blobs *namedBlobs
 	// lostRequests are the executions whose request is lost, with the lost range.
 	lostRequests map[runKey]*events.LostRange
-}
-
-// goneHeap describes a heap that was recorded as collected or lost.
-type goneHeap struct {
-	// seq is the position of the event.
-	seq uint64
-	// lost is true if it recorded the heap as lost. The heap may still be collected later.
-	lost bool
 }
 
 // Blob identifies content that is stored apart from its event.
@@ -63,18 +54,6 @@ type Blob struct {
 	Heap bool
 	// SHA256 is the hash of the content, in hex.
 	SHA256 string
-}
-
-// runKey is a tenant and an id. It is small because there may be millions.
-type runKey struct {
-	tenant uint32
-	id     [16]byte
-}
-
-// entries are the index of the next entry of a session and the position of the last one.
-type entries struct {
-	next int64
-	seen uint64
 }
 
 // run is an execution that has not ended.
@@ -123,11 +102,6 @@ func (run *run) known() unknownOfRun {
 	return *run.unknown
 }
 
-type ended struct {
-	seq    uint64
-	status events.Status
-}
-
 // breaks reports a broken rule. If the number of events that are missing can be lost after a
 // position, it reports a rule that cannot be checked because of the loss, and returns true. missing
 // is 0 if lost events cannot be the reason.
@@ -151,27 +125,22 @@ func (r *rules) breaks(e *events.Event, after, missing uint64, format string, ar
 func above[N int | int64](n, than N) uint64 { return uint64(max(n-than, 0)) }
 
 func newRules(report *Report, partial bool) *rules {
+	tenants := &numbers{}
 	return &rules{
-		report: report, partial: partial, running: map[runKey]*run{}, ended: map[runKey]ended{},
-		sessions: map[runKey]entries{}, tenants: map[string]uint32{}, blobs: map[Blob]uint64{},
-		gone: map[Blob]goneHeap{}, lostRequests: map[runKey]*events.LostRange{},
+		report: report, partial: partial, running: map[runKey]*run{}, ended: newEndedRuns(), sessions: newSessionEntries(),
+		tenants: tenants, blobs: newNamedBlobs(tenants), lostRequests: map[runKey]*events.LostRange{},
 	}
 }
 
-func (r *rules) key(tenant, id string) runKey {
-	n, ok := r.tenants[tenant]
-	if !ok {
-		n = uint32(len(r.tenants))
-		r.tenants[tenant] = n
-	}
-	k := runKey{tenant: n}
+func (r *rules) key(tenant, id string) (k runKey) {
+	binary.BigEndian.PutUint32(k[:], r.tenants.number(tenant))
 	if events.ValidID(id) {
-		if _, err := hex.Decode(k.id[:], []byte(strings.ReplaceAll(id, "-", ""))); err == nil {
+		if _, err := hex.Decode(k[4:], []byte(strings.ReplaceAll(id, "-", ""))); err == nil {
 			return k
 		}
 	}
 	sum := sha256.Sum256([]byte(id))
-	copy(k.id[:], sum[:])
+	copy(k[4:], sum[:])
 	return k
 }
 
@@ -216,7 +185,7 @@ func (r *rules) run(e *events.Event, id string) *run {
 	if found := r.running[k]; found != nil {
 		return found
 	}
-	if _, hasEnded := r.ended[k]; hasEnded || r.partial || r.mayBeInRemovedVolume(id) {
+	if _, hasEnded := r.ended.get(k); hasEnded || r.partial || r.mayBeInRemovedVolume(id) {
 		return nil
 	}
 	const format = "%s of execution %s, which was never requested"
@@ -235,13 +204,12 @@ func (r *rules) run(e *events.Event, id string) *run {
 
 // endOf reports whether an execution has ended.
 func (r *rules) endOf(e *events.Event, id string) (ended, bool) {
-	end, ok := r.ended[r.key(e.Tenant, id)]
-	return end, ok
+	return r.ended.get(r.key(e.Tenant, id))
 }
 
 func (r *rules) requested(e *events.Event, d *events.ExecutionRequested) {
 	k := r.key(e.Tenant, d.ExecutionID)
-	_, hasEnded := r.ended[k]
+	_, hasEnded := r.ended.get(k)
 	found := r.running[k]
 	if !hasEnded && found == nil {
 		r.running[k] = &run{attemptAt: e.Seq, outputAt: e.Seq, callsAt: e.Seq}
@@ -453,7 +421,7 @@ func (r *rules) end(e *events.Event, d *events.Ending) {
 	k := r.key(e.Tenant, d.ExecutionID)
 	run := r.run(e, d.ExecutionID)
 	if run == nil {
-		if end, hasEnded := r.ended[k]; hasEnded {
+		if end, hasEnded := r.ended.get(k); hasEnded {
 			r.report.addFinding(e.Seq, "execution %s ends a second time, as %s; it was %s at %d", d.ExecutionID, e.Type, end.status, end.seq)
 		}
 		return
@@ -468,7 +436,7 @@ func (r *rules) end(e *events.Event, d *events.Ending) {
 	}
 	status, _ := e.Type.Status()
 	delete(r.running, k)
-	r.ended[k] = ended{e.Seq, status}
+	r.ended.put(k, ended{e.Seq, status})
 	r.report.Ended++
 }
 
@@ -486,7 +454,7 @@ func (r *rules) totals(e *events.Event, d *events.Ending, run *run) {
 		if d.Output.Lines >= lines && d.Output.Bytes >= run.extent.Byte {
 			missing = 1
 		}
-		r.breaks(e, run.outputAt, missing, "the output of execution %s on record has %d lines and %d bytes; its end counts %d and %d",
+		r.breaks(e, run.outputAt, missing, "the recorded output of execution %s has %d lines and %d bytes; its end counts %d and %d",
 			d.ExecutionID, lines, run.extent.Byte, d.Output.Lines, d.Output.Bytes)
 		return
 	}
@@ -502,7 +470,7 @@ func (r *rules) totals(e *events.Event, d *events.Ending, run *run) {
 		if run.handedBack {
 			missing = 1 // it was started again, and the hash is that of the later output
 		}
-		r.breaks(e, run.attemptAt, missing, "the output of execution %s on record has the hash %s; its end says %s", d.ExecutionID, got, d.Output.SHA256)
+		r.breaks(e, run.attemptAt, missing, "the recorded output of execution %s has the hash %s; its end says %s", d.ExecutionID, got, d.Output.SHA256)
 	}
 }
 
@@ -512,11 +480,11 @@ func (r *rules) entry(e *events.Event, d *events.SessionEntryRecorded) {
 		return
 	}
 	k := r.key(e.Tenant, d.SessionID)
-	so := r.sessions[k]
+	so := r.sessions.get(k)
 	if d.Index != so.next && !e.Kept() {
 		r.breaks(e, so.seen, above(d.Index, so.next), "entry %d of session %q follows, but %d is next", d.Index, d.Session, so.next)
 	}
-	r.sessions[k] = entries{d.Index + 1, e.Seq}
+	r.sessions.put(k, entries{d.Index + 1, e.Seq})
 	end, hasEnded := r.endOf(e, d.ExecutionID)
 	if !hasEnded || end.status != d.Status || end.seq != d.TerminalSeq {
 		const format = "entry %d of session %q states that execution %s was %s at %d, which is not recorded"
@@ -577,22 +545,24 @@ func (r *rules) body(e *events.Event, b *events.Body) {
 // collected removes a heap from the expected blobs until another event names it.
 func (r *rules) collected(e *events.Event, d *events.HeapCollected) {
 	b := Blob{Tenant: e.Tenant, Heap: true, SHA256: d.Heap}
-	before := r.gone[b]
-	if _, named := r.blobs[b]; !named && !before.lost && !r.partial && !r.off && r.removedUntil.IsZero() {
+	before := r.blobs.get(b)
+	if (before.kind == blobUnnamed || before.kind == heapCollected) && !r.partial && !r.off && r.removedUntil.IsZero() {
 		r.breaks(e, before.seq, 1, "heap %s is collected, but no run has left it, or it was collected before", d.Heap)
 	}
-	delete(r.blobs, b)
-	r.gone[b] = goneHeap{seq: e.Seq}
+	r.blobs.put(b, blobState{heapCollected, e.Seq})
 }
 
 // lost removes lost blobs from the expected ones until another event names them.
 func (r *rules) lost(e *events.Event, list []events.LostBlob) {
 	for _, l := range list {
 		b := Blob{Tenant: l.Tenant, Heap: l.Kind == "heap", SHA256: l.SHA256}
-		if _, named := r.blobs[b]; named && b.Heap {
-			r.gone[b] = goneHeap{seq: e.Seq, lost: true}
+		switch {
+		case r.blobs.get(b).kind != blobNamed:
+		case b.Heap:
+			r.blobs.put(b, blobState{heapLost, e.Seq})
+		default:
+			r.blobs.put(b, blobState{})
 		}
-		delete(r.blobs, b)
 	}
 }
 
@@ -603,9 +573,8 @@ func (r *rules) blob(e *events.Event, ref *events.BlobRef) {
 }
 
 func (r *rules) named(e *events.Event, b Blob) {
-	if _, known := r.blobs[b]; !known {
-		r.blobs[b] = e.Seq
-		delete(r.gone, b)
+	if r.blobs.get(b).kind != blobNamed {
+		r.blobs.put(b, blobState{blobNamed, e.Seq})
 	}
 }
 
@@ -615,6 +584,7 @@ func (r *rules) named(e *events.Event, b Blob) {
 func ReferencedBlobs(ctx context.Context, stream Stream) ([]Blob, error) {
 	named := newRules(&Report{}, true)
 	named.off = true
+	defer named.close()
 	for after := uint64(0); ; {
 		batch, err := stream.ReadRaw(ctx, after, readAtOnce)
 		if err != nil {
@@ -630,12 +600,24 @@ func ReferencedBlobs(ctx context.Context, stream Stream) ([]Blob, error) {
 		}
 		after = batch[len(batch)-1].Seq
 	}
-	list := make([]Blob, 0, len(named.blobs))
-	for b := range named.blobs {
-		list = append(list, b)
+	type place struct {
+		Blob
+		seq uint64
 	}
-	slices.SortFunc(list, func(a, b Blob) int {
-		return cmp.Or(cmp.Compare(named.blobs[a], named.blobs[b]), cmp.Compare(a.SHA256, b.SHA256))
+	var places []place
+	err := named.blobs.each(func(b Blob, seq uint64) error {
+		places = append(places, place{b, seq})
+		return nil
 	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(places, func(a, b place) int {
+		return cmp.Or(cmp.Compare(a.seq, b.seq), cmp.Compare(a.SHA256, b.SHA256))
+	})
+	list := make([]Blob, len(places))
+	for i, p := range places {
+		list[i] = p.Blob
+	}
 	return list, nil
 }

@@ -29,6 +29,9 @@ type SourceState struct {
 	Checkpoint proof.Checkpoint
 	// VKeys are the verification keys of the ledger, the newest last.
 	VKeys []string
+	// Signers are the statements about the signers, in the form of proof.Signers.Bytes, or those that a
+	// verifier needs for Checkpoint.
+	Signers string
 	// Tenant is the only tenant whose events the source shows. It is empty if the source
 	// shows all events.
 	Tenant string
@@ -58,6 +61,8 @@ type Stream interface {
 type Proofs interface {
 	// VKeys returns the verification keys, the newest last.
 	VKeys() []string
+	// Signers returns the statements about the signers.
+	Signers() *proof.Signers
 	// Lost returns the positions that events record as lost.
 	Lost() events.Lost
 	// Removed returns the newest event that records removed volumes.
@@ -81,6 +86,8 @@ type Local struct {
 	Stream    Stream
 	Blobs     Blobs
 	SessionOf SessionOf
+	// Cosigned, if set, returns the newest checkpoint that enough witnesses cosigned, unverified.
+	Cosigned func() ([]byte, error)
 }
 
 // Signed implements Source.
@@ -94,13 +101,13 @@ func (l Local) Signed(ctx context.Context, covers uint64) (SourceState, error) {
 	}
 	if covers > 0 {
 		c, err := l.Log.Checkpoint(ctx, covers)
-		return SourceState{Checkpoint: c, VKeys: l.Log.VKeys(), Lost: l.Log.Lost(), Removed: l.Log.Removed().UpTo()}, err
+		return SourceState{Checkpoint: c, VKeys: l.Log.VKeys(), Signers: string(l.Log.Signers().Bytes()), Lost: l.Log.Lost(), Removed: l.Log.Removed().UpTo()}, err
 	}
 	c, err := l.Log.CheckpointThrough(ctx, last)
 	if err == nil && c.Note == nil {
 		err = fmt.Errorf("the ledger is empty: %w", proof.ErrBeyond)
 	}
-	return SourceState{Checkpoint: c, VKeys: l.Log.VKeys(), Lost: l.Log.Lost(), Removed: l.Log.Removed().UpTo()}, err
+	return SourceState{Checkpoint: c, VKeys: l.Log.VKeys(), Signers: string(l.Log.Signers().Bytes()), Lost: l.Log.Lost(), Removed: l.Log.Removed().UpTo()}, err
 }
 
 // readAtOnce is the maximum number of messages per read.

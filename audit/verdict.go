@@ -8,23 +8,26 @@ type Verdict string
 // The verdicts, from the best to the worst. If several apply, the worst counts.
 const (
 	// Intact means that all checks passed, and that a checkpoint of a key that the caller gave
-	// covers every event. With VerifyOptions.MaxAge, the newest covered event is not older.
+	// covers every event. With VerifyOptions.MaxAge, the newest covered event is not older. If
+	// Report.Complete is false, it holds only for the part that was read.
 	Intact Verdict = "intact"
 	// IntactUpTo means that all checks passed, but that no checkpoint of a given key covers the
 	// last events, or that the newest covered event is older than VerifyOptions.MaxAge. Nothing
-	// proves the events after Report.Signed.
+	// proves the events after Report.Signed. With VerifyOptions.Policy, nothing proves the events after
+	// the checkpoint in Report.Cosigned, or its cosignatures are older than MaxAge. With
+	// VerifyOptions.MinSigners, too few signers cover the events after the size in Report.Quorum.
 	IntactUpTo Verdict = "intact_up_to"
 	// Unauthenticated means that all checks passed, but that the caller gave no key: the keys beside
 	// the data were used, which anyone who can write the data can replace.
 	Unauthenticated Verdict = "unauthenticated"
 	// WrongKey means that all other checks passed, but no checkpoint is signed with any of the
 	// keys that the caller gave: either these are keys of another ledger, or this ledger is signed
-	// with a key that the caller does not trust.
+	// with a key that the caller does not trust. Watch then checks nothing else.
 	WrongKey Verdict = "wrong_key"
 	// RolledBack means that a signed checkpoint covers more events than there are, and that
 	// nothing else is wrong: the ledger was set back to an earlier state, or its end was cut off.
 	RolledBack Verdict = "rolled_back"
-	// Forked means that trusted keys signed two trees of which neither extends the other: there are
+	// Forked means that keys that the caller gave signed two trees of which neither extends the other: there are
 	// two histories.
 	Forked Verdict = "forked"
 	// NotIntact means that a check failed.
@@ -36,9 +39,9 @@ func (r *Report) decide() Verdict {
 	switch {
 	case r.Found > r.contradictions+r.beyond:
 		return NotIntact
-	case r.contradictions > 0 && r.contradicted <= r.Signed:
+	case r.contradictions > 0 && r.contradicted <= r.Signed && r.Pinned && r.foreign == "":
 		return Forked
-	case r.contradictions > 0: // no checkpoint confirms these events: they may have been changed
+	case r.contradictions > 0: // no checkpoint of a given key confirms these events: they may have been changed
 		return NotIntact
 	case r.beyond > 0:
 		return RolledBack
@@ -48,7 +51,7 @@ func (r *Report) decide() Verdict {
 		return NotIntact
 	case !r.Pinned:
 		return Unauthenticated
-	case r.Unsigned > 0 || r.TooOld:
+	case r.Unsigned > 0 || r.TooOld || r.lacksSigners() || r.lacksWitnesses():
 		return IntactUpTo
 	}
 	return Intact
@@ -58,9 +61,12 @@ func (r *Report) decide() Verdict {
 func (r *Report) title() string {
 	switch r.Verdict {
 	case Intact:
+		if !r.Complete {
+			return "INTACT PART"
+		}
 		return "INTACT"
 	case IntactUpTo:
-		return fmt.Sprintf("INTACT UP TO %d", r.Signed)
+		return fmt.Sprintf("INTACT UP TO %d", r.upTo())
 	case Unauthenticated:
 		return "UNAUTHENTICATED"
 	case WrongKey:
@@ -78,6 +84,16 @@ func (r *Report) title() string {
 func (r *Report) advice() string {
 	switch r.Verdict {
 	case IntactUpTo:
+		if r.Unsigned == 0 && r.lacksSigners() {
+			return r.signersAdvice()
+		}
+		if r.lacksWitnesses() {
+			return "No checkpoint that enough witnesses of the policy cosigned covers the newest events. Witnesses usually cosign within seconds: verify again. " +
+				"If that does not help, the ledger may have another history for others."
+		}
+		if r.Cosigned != nil && r.TooOld {
+			return "The cosignatures are older than --max-age. The witnesses of a running ledger renew them every 10 minutes: ask its operator for newer ones."
+		}
 		if r.Unsigned == 0 {
 			return "The newest event that a checkpoint covers is older than --max-age. If the ledger should have newer events, ask for them where they were recorded."
 		}
@@ -86,8 +102,15 @@ func (r *Report) advice() string {
 	case Unauthenticated:
 		return "All checks passed with the key beside the data, which anyone who can write the data can replace. Give the key that the operator published, with --key."
 	case WrongKey:
-		return "Everything else holds. Either the key is of another ledger, or this ledger is not signed by the one you trust: compare your key with the one that the operator of the ledger publishes."
+		holds := "Everything else holds."
+		if r.unread {
+			holds = "Nothing else was checked."
+		}
+		return holds + " Either the key is of another ledger, or this ledger is not signed by the one you trust: compare your key with the one that the operator of the ledger publishes."
 	case RolledBack:
+		if r.isExport {
+			return "The export is older than a checkpoint that you keep. Ask for a newer one: if the operator has none, the ledger was set back."
+		}
 		return "A signed checkpoint proves that there were more events. Ask the operator for them: the ledger was set back to an earlier state, or its end was cut off."
 	case Forked:
 		return "The key signed two histories that contradict each other. Keep both checkpoints: together they prove it."

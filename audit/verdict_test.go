@@ -58,9 +58,9 @@ func newRequests(n int) []events.Event {
 // newest returns the newest checkpoint in an audit directory.
 func newest(t *testing.T, dir string) proof.Checkpoint {
 	t.Helper()
-	list, err := translog.Dir(dir).Checkpoints()
-	if err != nil || len(list) == 0 {
-		t.Fatalf("%d checkpoints, %v", len(list), err)
+	list := translogtest.Checkpoints(t, dir)
+	if len(list) == 0 {
+		t.Fatal("there are no checkpoints")
 	}
 	return list[len(list)-1]
 }
@@ -85,14 +85,14 @@ func TestVerdicts(t *testing.T) {
 	appendAll(t, tail, other)
 	foreign, foreignDir := signedWith(t, key, first)
 	appendAll(t, foreign, other)
-	forger := t.TempDir()
-	if err := os.CopyFS(forger, os.DirFS(foreignDir)); err != nil {
+	foreignLast, err := foreign.LastSeq(t.Context())
+	if err != nil {
 		t.Fatal(err)
 	}
-	sign(t, foreign, forger, filepath.Join(t.TempDir(), "key"))
+	translogtest.Forge(t, foreign, newest(t, foreignDir).Origin, foreignLast)
 	// The newest event is the one that was changed, or the first one.
 	changed := newStore(t)
-	appendAll(t, changed, append(newRequests(1), append(whole[1:9:9], newRequests(2)...)...))
+	appendAll(t, changed, append(newRequests(1), append(whole[1:9:9], newRequests(3)...)...))
 
 	for _, tt := range []struct {
 		name   string
@@ -103,18 +103,18 @@ func TestVerdicts(t *testing.T) {
 		report string // a part of it
 	}{
 		{"sound", store, dir, audit.VerifyOptions{Keys: vkeys}, audit.Intact, "INTACT  "},
-		{"sound, and its checkpoint was kept", store, dir, audit.VerifyOptions{Keys: vkeys, Known: []proof.Checkpoint{kept}}, audit.Intact, "1 checkpoints that were kept hold"},
+		{"sound, and its checkpoint was kept", store, dir, audit.VerifyOptions{Keys: vkeys, Known: []proof.Checkpoint{kept}}, audit.Intact, "checkpoints that you kept and that hold: 1"},
 		{"sound, but a checkpoint of another history was kept", store, dir, audit.VerifyOptions{Keys: vkeys, Known: []proof.Checkpoint{newest(t, earlyDir), kept}}, audit.Forked, ""},
 		{"no key", store, dir, audit.VerifyOptions{}, audit.Unauthenticated, "UNAUTHENTICATED  "},
-		{"a tail without a signature", tail, tailDir, audit.VerifyOptions{Keys: vkeys}, audit.IntactUpTo, "INTACT UP TO 6  "},
-		{"a tail signed by another key", foreign, forger, audit.VerifyOptions{Keys: vkeys}, audit.IntactUpTo, "INTACT UP TO 6  "},
+		{"a tail without a signature", tail, tailDir, audit.VerifyOptions{Keys: vkeys}, audit.IntactUpTo, "INTACT UP TO 7  "},
+		{"a tail signed by another key", foreign, foreignDir, audit.VerifyOptions{Keys: vkeys}, audit.IntactUpTo, "INTACT UP TO 7  "},
 		{"set back", early, earlyDir, audit.VerifyOptions{Keys: vkeys}, audit.Intact, ""},
-		{"set back, but a checkpoint was kept", early, earlyDir, audit.VerifyOptions{Keys: vkeys, Known: []proof.Checkpoint{kept}}, audit.RolledBack, "the kept checkpoint covers 10 events, but the ledger ends at 6"},
-		{"cut off", early, dir, audit.VerifyOptions{Keys: vkeys}, audit.RolledBack, "covers 10 events, but the ledger ends at 6"},
+		{"set back, but a checkpoint was kept", early, earlyDir, audit.VerifyOptions{Keys: vkeys, Known: []proof.Checkpoint{kept}}, audit.RolledBack, "the kept checkpoint covers 11 events, but the ledger ends at 7"},
+		{"cut off", early, dir, audit.VerifyOptions{Keys: vkeys}, audit.RolledBack, "covers 11 events, but the ledger ends at 7"},
 		{"a second history", forked, forkedDir, audit.VerifyOptions{Keys: vkeys}, audit.Intact, ""},
-		{"a second history, but a checkpoint was kept", forked, forkedDir, audit.VerifyOptions{Keys: vkeys, Known: []proof.Checkpoint{kept}}, audit.Forked, "the kept checkpoint of 10 events has the tree hash"},
+		{"a second history, but a checkpoint was kept", forked, forkedDir, audit.VerifyOptions{Keys: vkeys, Known: []proof.Checkpoint{kept}}, audit.Forked, "the kept checkpoint of 11 events has the tree hash"},
 		{"changed", changed, dir, audit.VerifyOptions{Keys: vkeys}, audit.NotIntact, "computed from the events it is"},
-		{"changed, but a checkpoint was kept", changed, "", audit.VerifyOptions{Keys: vkeys, Known: []proof.Checkpoint{kept}}, audit.NotIntact, "the kept checkpoint of 10 events"},
+		{"changed, but a checkpoint was kept", changed, "", audit.VerifyOptions{Keys: vkeys, Known: []proof.Checkpoint{kept}}, audit.NotIntact, "the kept checkpoint of 11 events"},
 		{"too old", store, dir, audit.VerifyOptions{Keys: vkeys, MaxAge: time.Nanosecond}, audit.IntactUpTo, "older than --max-age"},
 		{"young enough", store, dir, audit.VerifyOptions{Keys: vkeys, MaxAge: time.Hour}, audit.Intact, ""},
 	} {
@@ -192,7 +192,7 @@ func TestMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, content := range map[string]string{"cut": string(raw[:len(raw)-20]), "changed": strings.Replace(string(raw), "\n7\n", "\n6\n", 1)} {
+	for name, content := range map[string]string{"cut": string(raw[:len(raw)-20]), "changed": strings.Replace(string(raw), "\n8\n", "\n7\n", 1)} {
 		if err := os.WriteFile(file, []byte(content), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -1,10 +1,13 @@
 package audit
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
+	"math"
 	"runtime"
 	"slices"
 	"sync"
@@ -23,6 +26,8 @@ type Archive interface {
 	FollowRaw(ctx context.Context, after uint64, fn func(batch []events.Stored, last uint64) error) error
 	// LastSeq returns the position of the last event.
 	LastSeq(ctx context.Context) (uint64, error)
+	// EachMatching calls fn with each event whose subject matches a pattern, oldest first.
+	EachMatching(ctx context.Context, pattern string, fn func(events.Event) error) error
 }
 
 // Blobs reads content that is stored apart from its event. Each method compares the content with
@@ -45,11 +50,30 @@ type VerifyOptions struct {
 	// Keys are the trusted verification keys. If empty, those found beside the data are used. This
 	// detects accidents only, because anyone who can write the data can replace them.
 	Keys []string
-	// Known are checkpoints that the caller kept, each signed with one of Keys. The ledger MUST
-	// extend the tree of each.
+	// Known are checkpoints that the caller kept, each signed with one of Keys, or with a key that
+	// the statements about the signers introduce. The ledger MUST extend the tree of each.
 	Known []proof.Checkpoint
-	// MaxAge is the maximum age of the newest event that a checkpoint covers. 0 accepts any age.
+	// Remembered is the number of checkpoints at the start of Known that earlier verifications compared with
+	// each other: those of a Memory.
+	Remembered int
+	// Signers are the statements about the signers that the caller kept. nil is none.
+	Signers *proof.Signers
+	// MaxAge is the maximum age of the newest event that a checkpoint covers, or of the newest that
+	// MinSigners signers cover. 0 accepts any age.
 	MaxAge time.Duration
+	// MinSigners is the number of signers that must cover the events with checkpoints, see Quorum. 0 and
+	// 1 are one signer.
+	MinSigners int
+	// Tenant is the only tenant whose events the server to verify is expected to show. It is empty
+	// for a server that shows all events. VerifyServer returns a *TenantError for any other server.
+	Tenant string
+	// Reach is the last position that a ledger at rest is known to have had. Missing events up to it
+	// are a finding, unless a checkpoint shows already that events are missing at the end. 0 is
+	// unknown.
+	Reach uint64
+	// Policy, if set, says which witnesses must have cosigned a checkpoint that covers the events. MaxAge
+	// is then the maximum age of the cosignatures.
+	Policy *proof.Policy
 	// Dir is the audit directory to compare a ledger at rest with. nil compares none.
 	Dir Directory
 	// SkipBlobs skips the verification of heaps and texts.
@@ -58,6 +82,14 @@ type VerifyOptions struct {
 	Source string
 	// Progress, if set, is called periodically with the work done so far.
 	Progress func(done, total uint64)
+
+	// list are the statements about the signers that come with the data, trust follows them from
+	// Keys, and notFollowed is why those of Signers were followed instead. follow sets all.
+	list        *proof.Signers
+	trust       *proof.Trust
+	notFollowed error
+	// given are the keys that the caller gave, if Keys were replaced by those that come with the data.
+	given []string
 }
 
 // Directory is an audit directory: the tree and the checkpoints that a running ledger keeps beside
@@ -65,8 +97,14 @@ type VerifyOptions struct {
 type Directory interface {
 	// VKeys reads the verification keys, the newest last.
 	VKeys() ([]string, error)
-	// Checkpoints reads all checkpoints, unverified.
-	Checkpoints() ([]proof.Checkpoint, error)
+	// Checkpoints returns all checkpoints, unverified, in the order of their sizes. The iteration ends
+	// after an error.
+	Checkpoints() iter.Seq2[proof.Checkpoint, error]
+	// Signers reads the statements about the signers, unverified, in the form of
+	// proof.Signers.Bytes.
+	Signers() ([]byte, error)
+	// Cosigned reads the newest checkpoint that enough witnesses cosigned, unverified.
+	Cosigned() ([]byte, error)
 	// DurableSize reads the size of the tree whose files are on disk. If it fails, the files are
 	// not compared.
 	DurableSize() (uint64, error)
@@ -86,28 +124,55 @@ type verifier struct {
 	rules  *rules
 	tree   *proof.Tree
 	recent *recentTiles // the tiles of tree
-	// kept are the checkpoints of the ledger that are to be compared, by size, and known those of
-	// VerifyOptions.Known.
+	// beside are the checkpoints in the audit directory, kept others of the ledger that are to be compared,
+	// by size, and known those of VerifyOptions.Known.
+	beside      besideCheckpoints
 	kept, known map[uint64][]proof.Checkpoint
-	// times are the times of the last two events, the newer one last.
-	times [2]time.Time
-	// counted are the sizes of the checkpoints that hold.
-	counted map[uint64]bool
+	// times are the times of events after those that a checkpoint covers, in order.
+	times eventTimes
+	// counted are the newest sizes for which a checkpoint holds, in order.
+	counted []uint64
 	// lost are the positions that the source reports as lost. named are those that an event
 	// records as lost.
 	lost, named events.Lost
+	// foreignOrigin is the ledger that the newest checkpoint of Report.Foreign names.
+	foreignOrigin string
 	// proven is true if each event comes with its own proof and no tree is computed.
 	proven bool
+	// startedAt is the position of the event that starts the first origin, or 0 before it. reasons has
+	// what the events of successors state, by their origin.
+	startedAt uint64
+	reasons   map[string]OriginChange
+	// uncomparable are the trusted checkpoints over lost events whose hashes are unknown, and unconfirmed the
+	// starts of successors after such events, by the position of their event.
+	uncomparable []proof.Checkpoint
+	unconfirmed  map[uint64]proof.Statement
+	// hidden are the known checkpoints that end inside a lost tile, and holds is the size of the largest
+	// remembered one that holds.
+	hidden []proof.Checkpoint
+	holds  uint64
 	removedState
+	// recorded is the list that followRecorded followed; nil if the source states the list. ownKeys are
+	// the keys of isOwn, and uncounted is the number of checkpoints beside the ledger that it refused.
+	recorded  *proof.Signers
+	ownKeys   []string
+	uncounted int
+	cosigned  cosignedState
+	signers   signerState
 }
 
 func newVerifier(opts VerifyOptions, partial bool) *verifier {
 	r := &Report{Source: opts.Source, Complete: true, Pinned: len(opts.Keys) > 0}
 	recent := &recentTiles{tiles: map[proof.Tile][]byte{}}
-	return &verifier{
-		opts: opts, report: r, rules: newRules(r, partial), kept: map[uint64][]proof.Checkpoint{}, counted: map[uint64]bool{},
-		tree: proof.NewTree(recent), recent: recent, known: bySize(opts.Known),
+	if opts.trust == nil { // the statements are those that were kept, and those in the events
+		opts.followKept()
 	}
+	v := &verifier{
+		opts: opts, reasons: map[string]OriginChange{}, unconfirmed: map[uint64]proof.Statement{}, report: r, rules: newRules(r, partial), kept: map[uint64][]proof.Checkpoint{},
+		tree: proof.NewTree(recent), recent: recent, known: bySize(opts.Known), signers: signerState{newest: map[string]uint64{}, offered: map[string]proof.Checkpoint{}},
+	}
+	v.reportSigners()
+	return v
 }
 
 // bySize groups checkpoints by their size.
@@ -131,14 +196,22 @@ func Verify(ctx context.Context, archive Archive, blobs Blobs, opts VerifyOption
 		return nil, err
 	}
 	pinned := len(opts.Keys) > 0
-	if opts.Dir != nil && !pinned {
-		var err error
-		if opts.Keys, err = opts.Dir.VKeys(); err != nil {
+	r, err := readRecorded(ctx, archive)
+	if err != nil {
+		return nil, fmt.Errorf("verify: %w", err)
+	}
+	if !pinned {
+		if opts.Keys, err = r.keysBeside(opts.Dir); err != nil {
 			return nil, fmt.Errorf("read the keys beside the ledger (give --key instead): %w", err)
 		}
 	}
 	v := newVerifier(opts, false)
 	v.report.Pinned = pinned
+	defer v.close()
+	v.followRecorded(r)
+	if err := v.opts.checkKnownSigned(); err != nil {
+		return nil, err
+	}
 	if err := v.openDir(); err != nil {
 		return nil, err
 	}
@@ -163,24 +236,48 @@ func Verify(ctx context.Context, archive Archive, blobs Blobs, opts VerifyOption
 		return nil, fmt.Errorf("verify: %w", err)
 	}
 	v.finish()
+	if err := v.failed(); err != nil {
+		return nil, fmt.Errorf("verify: %w", err)
+	}
+	if err := v.opts.checkOrigin(cmp.Or(v.report.Origin, v.foreignOrigin)); err != nil {
+		return nil, err
+	}
 	if !opts.SkipBlobs {
 		if err := v.readBlobs(ctx, blobs); err != nil {
 			return nil, fmt.Errorf("verify: %w", err)
 		}
 	}
-	return v.report.finish(began), nil
+	v.finishQuorum()
+	v.finishCosigned()
+	return v.conclude(began)
 }
 
-// openDir reads the checkpoints and the durable size from the audit directory.
+// close ends what the verification reads, and removes its temporary files.
+func (v *verifier) close() {
+	v.beside.close()
+	v.rules.close()
+}
+
+// failed returns why the verification cannot be completed, or nil.
+func (v *verifier) failed() error {
+	if v.beside.err != nil {
+		return fmt.Errorf("read the checkpoints beside the ledger: %w", v.beside.err)
+	}
+	return v.rules.failed()
+}
+
+// openDir opens the checkpoints and reads the durable size from the audit directory.
 func (v *verifier) openDir() error {
 	if v.opts.Dir == nil {
 		return nil
 	}
-	list, err := v.opts.Dir.Checkpoints()
-	if err != nil {
-		return fmt.Errorf("read the checkpoints beside the ledger: %w", err)
+	if v.expectCosigned(v.opts.Dir.Cosigned()); v.cosigned.c.Note != nil {
+		v.kept[v.cosigned.c.Size] = append(v.kept[v.cosigned.c.Size], v.cosigned.c)
 	}
-	v.kept = bySize(list)
+	v.beside.open(v.opts.Dir.Checkpoints())
+	if err := v.failed(); err != nil {
+		return err
+	}
 	durable, err := v.opts.Dir.DurableSize()
 	if err != nil {
 		return nil //nolint:nilerr // the next start computes the files of the tree again
@@ -231,7 +328,7 @@ func (v *verifier) follow(ctx context.Context, archive Archive, last uint64) err
 	}
 	return parallelOrdered(ctx, produce, compute, func(list []hashedEvent) error {
 		for i := range list {
-			if err := v.take(&list[i]); err != nil {
+			if err := v.take(ctx, &list[i]); err != nil {
 				return err
 			}
 		}
@@ -243,7 +340,7 @@ func (v *verifier) follow(ctx context.Context, archive Archive, last uint64) err
 }
 
 // take adds the next event.
-func (v *verifier) take(p *hashedEvent) error {
+func (v *verifier) take(ctx context.Context, p *hashedEvent) error {
 	seq := p.stored.Seq
 	r := v.report
 	if p.err != nil && p.leaf == (proof.Hash{}) {
@@ -254,6 +351,9 @@ func (v *verifier) take(p *hashedEvent) error {
 	}
 	r.Events++
 	r.Last = seq
+	if !eventproof.IsCheckpoint(p.stored) {
+		v.signers.lastOther = seq
+	}
 	if !v.proven {
 		if err := v.addRemoved(seq - 1); err != nil {
 			return err
@@ -261,11 +361,11 @@ func (v *verifier) take(p *hashedEvent) error {
 		switch {
 		case seq == v.tree.Size()+1:
 		case seq > v.tree.Size()+1 && spans.Covers(v.lost, v.tree.Size()+1, seq-1):
-			if err := eventproof.AddLost(v.tree, v.lost, seq-1, v.keptHere); err != nil {
+			if err := eventproof.AddLostContext(ctx, v.tree, v.lost, seq-1, v.keptHere); err != nil {
 				return err
 			}
 		default:
-			if err := eventproof.AddHoleLeaves(v.tree, p.stored); err != nil {
+			if err := eventproof.AddHoleLeavesContext(ctx, v.tree, p.stored); err != nil {
 				return err
 			}
 		}
@@ -275,7 +375,8 @@ func (v *verifier) take(p *hashedEvent) error {
 	}
 	if p.err != nil {
 		r.addFinding(seq, "%v", p.err)
-		return nil //nolint:nilerr // reported; the rest is still verified
+		v.keptHere()
+		return v.failed() //nolint:nilerr // reported; the rest is still verified
 	}
 	if d, ok := p.event.Data.(*events.LedgerVolumeOpened); ok && d.Reason == events.VolumeDamaged {
 		v.named = d.Losses(seq)
@@ -284,35 +385,56 @@ func (v *verifier) take(p *hashedEvent) error {
 	if d, ok := p.event.Data.(*events.LedgerVolumeRemoved); ok {
 		v.sawRemoval(&p.event, d)
 	}
-	v.times[0], v.times[1] = v.times[1], p.event.Time
+	if d, ok := p.event.Data.(*events.LedgerSignersChanged); ok {
+		v.sawStatement(&p.event, d)
+	}
+	v.times.add(seq, p.event.Time)
 	v.rules.apply(&p.event)
 	if eventproof.HoldsCheckpoint(p.stored) {
 		v.checkRecordedCheckpoint(p)
 	}
-	if !v.proven {
-		v.keptHere()
-	}
+	v.keptHere()
 	if seq > r.Signed && r.UnsignedSince == nil {
 		since := p.event.Time
 		r.UnsignedSince = &since
 	}
-	return nil
+	return v.failed()
 }
 
-// keptHere compares the known checkpoints whose size is the current size of the tree.
+// keptHere compares the known checkpoints whose size is the current size of the tree, if there is one.
 func (v *verifier) keptHere() {
-	for _, c := range v.kept[v.tree.Size()] {
-		if !eventproof.IsIncomparable(v.lost, c.Size) {
-			v.compare(c, v.tree.Root(), 0)
-		} else {
-			v.report.Incomparable++
-		}
+	if v.proven {
+		return
 	}
-	delete(v.kept, v.tree.Size())
-	for _, c := range v.known[v.tree.Size()] {
+	size := v.tree.Size()
+	for {
+		c, ok := v.beside.upTo(size)
+		if !ok {
+			break
+		}
+		if c.Size < size { // no tree of its size was computed
+			v.noteUncomparable(c)
+			continue
+		}
+		v.compareKept(c)
+	}
+	for _, c := range v.kept[size] {
+		v.compareKept(c)
+	}
+	delete(v.kept, size)
+	for _, c := range v.known[size] {
 		v.compareKnown(c, v.tree.Root())
 	}
-	delete(v.known, v.tree.Size())
+	delete(v.known, size)
+}
+
+// compareKept compares a checkpoint whose size is that of the tree.
+func (v *verifier) compareKept(c proof.Checkpoint) {
+	if !eventproof.IsIncomparable(v.lost, c.Size) {
+		v.compare(c, v.tree.Root(), 0)
+	} else {
+		v.noteUncomparable(c)
+	}
 }
 
 // expectLost accepts positions as lost. checkLost later requires an event that records them.
@@ -330,10 +452,12 @@ func (v *verifier) checkRecordedCheckpoint(p *hashedEvent) {
 		// A volume may be sealed without proofs.
 	case c.Size >= p.stored.Seq:
 		v.report.addFinding(p.stored.Seq, "the checkpoint covers %d events, more than there were", c.Size)
-	case v.proven:
-		// No tree is computed to compare it with. Its event has a proof.
+	case v.proven: // no tree is computed to compare it with; its event has a proof
+		if v.opts.needsSigners() {
+			v.offer(c)
+		}
 	case eventproof.IsIncomparable(v.lost, c.Size):
-		v.report.Incomparable++
+		v.noteUncomparable(c)
 	default:
 		root, err := v.tree.RootAt(c.Size)
 		if err != nil {
@@ -347,7 +471,15 @@ func (v *verifier) checkRecordedCheckpoint(p *hashedEvent) {
 // compare checks a checkpoint against the computed tree hash.
 func (v *verifier) compare(c proof.Checkpoint, root proof.Hash, seq uint64) {
 	r := v.report
-	_, err := proof.OpenCheckpoint(c.Note, v.opts.Keys...)
+	_, by, err := v.opts.trust.OpenBy(c.Note)
+	if err == nil && v.opts.trust.Superseded(c) {
+		r.Superseded++
+		return
+	}
+	if err != nil && seq == 0 && (c.Root != root || !errors.Is(err, proof.ErrUnknownKey)) && !v.isOwn(c) {
+		v.uncounted++
+		return
+	}
 	if c.Root != root {
 		add := r.addFinding
 		if err == nil {
@@ -356,45 +488,48 @@ func (v *verifier) compare(c proof.Checkpoint, root proof.Hash, seq uint64) {
 		add(seq, "a checkpoint of %s says that the first %d events have the tree hash %s; computed from the events it is %s", c.Origin, c.Size, proof.EncodeHash(c.Root), proof.EncodeHash(root))
 		return
 	}
+	v.cosigned.agreed(c)
 	switch {
 	case errors.Is(err, proof.ErrUnknownKey):
 		r.Foreign++
+		v.foreignOrigin = c.Origin
 	case err != nil:
 		r.addFinding(seq, "%v", err)
 	default:
-		if !v.counted[c.Size] { // file and stream usually have the same checkpoints
-			v.counted[c.Size] = true
-			r.Checkpoints++
-		}
-		if c.Size >= r.Signed {
+		v.signers.saw(c, by)
+		v.count(c.Size)
+		if c.Size > r.Signed {
 			r.Signed, r.Root, r.Origin = c.Size, proof.EncodeHash(c.Root), c.Origin
-			r.Key, r.Checkpoint = keyOf(c, v.opts.Keys), string(c.Note)
+			r.Key, r.Checkpoint = by[0], string(c.Note)
 			v.signedUpTo(c.Size)
 		}
 	}
 }
 
-// signedUpTo records the time of the newest event that a checkpoint of the given size covers, if
-// that is one of the last two events.
-func (v *verifier) signedUpTo(size uint64) {
-	v.report.UnsignedSince = nil
-	t := v.times[1]
-	if size < v.report.Last {
-		t = v.times[0]
+// count counts a size for which a checkpoint holds, unless it is counted already: files and stream usually
+// have the same checkpoints.
+func (v *verifier) count(size uint64) {
+	i, counted := slices.BinarySearch(v.counted, size)
+	if counted {
+		return
 	}
-	if size+1 >= v.report.Last && !t.IsZero() {
-		v.report.SignedTime = &t
+	v.report.Checkpoints++
+	v.counted = slices.Insert(v.counted, i, size)
+	const some = 4096
+	if len(v.counted)%some == 0 { // the tree no longer has the hashes for a checkpoint of an older size
+		old, _ := slices.BinarySearch(v.counted, v.tree.Size()-min(v.tree.Size(), mostTimes))
+		v.counted = slices.Delete(v.counted, 0, old)
 	}
 }
 
-// keyOf returns the key that signed a checkpoint, or an empty string.
-func keyOf(c proof.Checkpoint, keys []string) string {
-	for _, key := range keys {
-		if _, err := proof.OpenCheckpoint(c.Note, key); err == nil {
-			return key
-		}
+// signedUpTo records the times of the newest event that a checkpoint of the given size covers and of
+// the first event after it. Both are nil if they are not known.
+func (v *verifier) signedUpTo(size uint64) {
+	if v.opts.needsSigners() { // the times after smaller checkpoints are needed
+		v.report.SignedTime, v.report.UnsignedSince = v.times.around(size)
+		return
 	}
-	return ""
+	v.report.SignedTime, v.report.UnsignedSince = v.times.cut(size)
 }
 
 // finish reports known checkpoints and lost positions that the ledger does not confirm.
@@ -402,29 +537,31 @@ func (v *verifier) finish() {
 	r := v.report
 	v.checkRemoved()
 	v.checkLost()
-	sizes := make([]uint64, 0, len(v.kept))
-	for size := range v.kept {
-		sizes = append(sizes, size)
+	for {
+		c, ok := v.beside.upTo(math.MaxUint64)
+		if !ok {
+			break
+		}
+		v.keptBeyond(c)
 	}
-	slices.Sort(sizes)
-	for _, size := range sizes {
+	for _, size := range slices.Sorted(maps.Keys(v.kept)) {
 		for _, c := range v.kept[size] {
-			if eventproof.IsIncomparable(v.lost, size) {
-				r.Incomparable++
-				continue
-			}
-			switch _, err := proof.OpenCheckpoint(c.Note, v.opts.Keys...); {
-			case err == nil:
-				r.addBeyond("a checkpoint of %s covers %d events, but the ledger ends at %d", c.Origin, c.Size, r.Last)
-			case !errors.Is(err, proof.ErrUnknownKey):
-				r.addFinding(0, "a checkpoint of %s covers %d events, but the ledger ends at %d", c.Origin, c.Size, r.Last)
-			}
+			v.keptBeyond(c)
 		}
 	}
 	for _, size := range slices.Sorted(maps.Keys(v.known)) {
 		for _, c := range v.known[size] {
 			v.knownBeyond(c, r.Last)
 		}
+	}
+	v.checkHidden()
+	v.checkUncomparable()
+	v.describeOrigins()
+	if v.uncounted > 0 {
+		r.addNote("checkpoints beside the ledger that no key of the ledger signed, which were not counted: %d", v.uncounted)
+	}
+	if v.opts.Reach > r.Last && r.beyond == 0 {
+		r.addFinding(0, "recorded events are missing: positions %d to %d", r.Last+1, v.opts.Reach)
 	}
 	r.Unsigned = r.Last - min(r.Signed, r.Last)
 	v.checkAge()
@@ -437,6 +574,31 @@ func (v *verifier) finish() {
 	}
 }
 
+// keptBeyond reports a checkpoint of the ledger that was not compared with the tree.
+func (v *verifier) keptBeyond(c proof.Checkpoint) {
+	r := v.report
+	if c.Size <= r.Last { // no tree of this size was computed, because of lost events
+		v.noteUncomparable(c)
+		return
+	}
+	switch _, err := v.opts.trust.Open(c.Note); {
+	case err == nil && v.opts.trust.Superseded(c):
+		r.Superseded++
+	case err == nil:
+		r.addBeyond("a checkpoint of %s covers %d events, but the ledger ends at %d", c.Origin, c.Size, r.Last)
+	case !v.isOwn(c):
+		v.uncounted++
+	}
+}
+
+// noteUncomparable counts a checkpoint that cannot be compared because of lost events.
+func (v *verifier) noteUncomparable(c proof.Checkpoint) {
+	v.report.Incomparable++
+	if _, err := v.opts.trust.Open(c.Note); err == nil {
+		v.uncomparable = append(v.uncomparable, c)
+	}
+}
+
 // checkLost compares the positions accepted as lost with those that the ledger records as lost.
 func (v *verifier) checkLost() {
 	for _, r := range v.lost {
@@ -444,7 +606,7 @@ func (v *verifier) checkLost() {
 			break
 		}
 		i := slices.IndexFunc(v.named, func(n events.LostRange) bool { return n.From == r.From })
-		if i < 0 || v.named[i].To != r.To || v.named[i].NamedAt != r.NamedAt || !slices.Equal(v.named[i].Hashes, r.Hashes) {
+		if i < 0 || v.named[i].To != r.To || v.named[i].NamedAt != r.NamedAt || v.named[i].Unreadable != r.Unreadable || !slices.Equal(v.named[i].Hashes, r.Hashes) {
 			v.report.addFinding(0, "positions %d to %d are missing, and no event that was read records them as lost", r.From, r.To)
 			continue
 		}
@@ -467,36 +629,39 @@ func verifyHeap(ctx context.Context, blobs Blobs, b Blob) error {
 func (v *verifier) readBlobs(ctx context.Context, blobs Blobs) error {
 	type outcome struct {
 		blob Blob
+		seq  uint64 // of the first event that names it
 		err  error
 	}
-	work := make(chan Blob)
+	work := make(chan outcome)
 	outcomes := make(chan outcome)
 	var readers sync.WaitGroup
 	for range max(2, runtime.GOMAXPROCS(0)) {
 		readers.Go(func() {
-			for b := range work {
-				var err error
-				if b.Heap {
-					err = verifyHeap(ctx, blobs, b)
+			for o := range work {
+				if o.blob.Heap {
+					o.err = verifyHeap(ctx, blobs, o.blob)
 				} else {
-					_, err = blobs.Text(ctx, b.Tenant, b.SHA256)
+					_, o.err = blobs.Text(ctx, o.blob.Tenant, o.blob.SHA256)
 				}
-				outcomes <- outcome{b, err}
+				outcomes <- o
 			}
 		})
 	}
+	var listed error
 	go func() {
 		defer close(outcomes)
-		for b := range v.rules.blobs {
-			if ctx.Err() != nil {
-				break
+		listed = v.rules.blobs.each(func(b Blob, seq uint64) error {
+			if err := ctx.Err(); err != nil {
+				return err
 			}
-			work <- b
-		}
+			work <- outcome{blob: b, seq: seq}
+			return nil
+		})
 		close(work)
 		readers.Wait()
 	}()
 	var unread error
+	var failed []outcome
 	for o := range outcomes {
 		what := "the text"
 		if o.blob.Heap {
@@ -509,10 +674,17 @@ func (v *verifier) readBlobs(ctx context.Context, blobs Blobs) error {
 		case noAnswer: // says nothing about the blob
 			unread = fmt.Errorf("read %s %s: %w", what, o.blob.SHA256, o.err)
 		case ctx.Err() == nil:
-			v.report.addFinding(v.rules.blobs[o.blob], "%s %s cannot be read: %v", what, o.blob.SHA256, o.err)
+			o.err = fmt.Errorf("%s %s cannot be read: %w", what, o.blob.SHA256, o.err)
+			failed = append(failed, o)
 		}
 	}
-	if err := ctx.Err(); err != nil {
+	slices.SortFunc(failed, func(a, b outcome) int {
+		return cmp.Or(cmp.Compare(a.seq, b.seq), cmp.Compare(a.blob.SHA256, b.blob.SHA256))
+	})
+	for _, o := range failed {
+		v.report.addFinding(o.seq, "%v", o.err)
+	}
+	if err := cmp.Or(ctx.Err(), listed); err != nil {
 		return err
 	}
 	if v.report.Found > 0 {

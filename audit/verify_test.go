@@ -65,12 +65,7 @@ func signed(t *testing.T, store *jetstream.Store) (dir, vkey string) {
 	t.Helper()
 	dir = t.TempDir()
 	log := start(t, store, translog.Options{Dir: dir})
-	if err := log.FinalCheckpoint(t.Context(), store); err != nil {
-		t.Fatal(err)
-	}
-	if err := log.Close(); err != nil {
-		t.Fatal(err)
-	}
+	finish(t, log, store)
 	return dir, log.VKey()
 }
 
@@ -206,7 +201,7 @@ func TestVerifyComparesTheAuditDirectory(t *testing.T) {
 			if err := os.WriteFile(path, []byte(changed), 0o644); err != nil {
 				t.Fatal(err)
 			}
-		}, nil, "but the ledger ends at"},
+		}, nil, ""}, // its signature is broken, so it says nothing
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

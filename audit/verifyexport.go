@@ -2,12 +2,10 @@ package audit
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -60,7 +58,7 @@ func holdsExport(dir string) bool {
 
 // underOwnKey verifies with the keys beside the data if no given key signed the checkpoint.
 func underOwnKey(opts VerifyOptions, began time.Time, verify func(VerifyOptions) (*Report, error)) (*Report, error) {
-	opts.Keys, opts.Known = nil, nil
+	opts.given, opts.Keys = opts.Keys, nil
 	r, err := verify(opts)
 	if err != nil {
 		return nil, err
@@ -80,6 +78,12 @@ func verifyExport(ctx context.Context, dir string, opts VerifyOptions) (*Report,
 	began := time.Now()
 	pinned := len(opts.Keys) > 0
 	m, c, err := openExport(dir, &opts)
+	if opts.list == nil { // the export was not read so far
+		opts.followKept()
+	}
+	if err := opts.checkKnownSigned(); err != nil {
+		return nil, err
+	}
 	if pinned && errors.Is(err, proof.ErrUnknownKey) {
 		return nil, err
 	}
@@ -89,8 +93,13 @@ func verifyExport(ctx context.Context, dir string, opts VerifyOptions) (*Report,
 		}
 		return Unreadable(opts, began, err), nil
 	}
+	if err := opts.checkOrigin(c.Origin); err != nil {
+		return nil, err
+	}
 	l := newLineVerifier(opts, c, m.Selection)
-	l.report.Pinned = pinned
+	defer l.close()
+	l.report.Pinned, l.report.isExport = pinned, true
+	l.expectCosigned(c.Note, nil)
 	if err := checkFiles(ctx, dir, m); err != nil {
 		if ctx.Err() != nil {
 			return nil, err
@@ -101,14 +110,13 @@ func verifyExport(ctx context.Context, dir string, opts VerifyOptions) (*Report,
 	if err := l.findLost(dir); err != nil {
 		return nil, fmt.Errorf("verify an export: %w", err)
 	}
-	complete := l.report.Complete
-	if !complete {
+	if l.proven {
 		if err := l.checkExtends(c, nil); err != nil {
 			return nil, err
 		}
 	}
 	err = l.run(ctx, func(emit func([]pair) error) error {
-		err := readPairs(dir, !complete, emit)
+		err := readPairs(dir, l.proven, emit)
 		if errors.Is(err, errLines) {
 			l.report.addFinding(0, "%v", err)
 			return nil
@@ -124,8 +132,12 @@ func verifyExport(ctx context.Context, dir string, opts VerifyOptions) (*Report,
 	if l.report.Found == 0 && l.eventBounds.shrinkToEvents(m.Selection, l.lost) != m.Selection {
 		l.report.addFinding(0, "the manifest's bounds are not those of the events")
 	}
-	l.checkBlobs(m)
-	return l.report.finish(began), nil
+	if err := l.checkBlobs(m); err != nil {
+		return nil, fmt.Errorf("verify an export: %w", err)
+	}
+	l.finishQuorum()
+	l.finishCosigned()
+	return l.conclude(began)
 }
 
 // findLost reads which positions the events of an export record as lost. The newest event that
@@ -133,7 +145,7 @@ func verifyExport(ctx context.Context, dir string, opts VerifyOptions) (*Report,
 func (l *lineVerifier) findLost(dir string) error {
 	var lost events.Lost
 	err := eachLine(filepath.Join(dir, proof.EventsFile), func(line []byte) error {
-		if found := lostIn(line); found != nil {
+		if found := lostIn(line, l.c.Size); found != nil {
 			lost = found
 		}
 		return nil
@@ -168,11 +180,9 @@ func openExport(dir string, opts *VerifyOptions) (proof.Manifest, proof.Checkpoi
 	if err != nil {
 		return m, proof.Checkpoint{}, err
 	}
-	c, err := proof.OpenCheckpoint(signed, opts.Keys...)
+	opts.follow([]byte(m.Signers))
+	c, err := opts.trust.Open(signed)
 	if err != nil {
-		return m, c, err
-	}
-	if err := checkCanonicalNote(signed); err != nil {
 		return m, c, err
 	}
 	if c.Origin != m.Origin || c.Size != m.Size || c.Root != m.Root {
@@ -183,19 +193,6 @@ func openExport(dir string, opts *VerifyOptions) (proof.Manifest, proof.Checkpoi
 		err = errors.New("the range in the manifest is not that of an export")
 	}
 	return m, c, err
-}
-
-// checkCanonicalNote rejects a checkpoint that a ledger would write differently, such as one with
-// more than three lines or more than one signature.
-func checkCanonicalNote(signed []byte) error {
-	text, sig, _ := strings.Cut(string(signed), "\n\n")
-	name, _, _ := strings.Cut(text, "\n")
-	encoded, ok := strings.CutPrefix(sig, "\u2014 "+name+" ")
-	raw, err := base64.StdEncoding.Strict().DecodeString(strings.TrimSuffix(encoded, "\n"))
-	if !ok || err != nil || strings.Count(text, "\n") != 2 || base64.StdEncoding.EncodeToString(raw)+"\n" != encoded {
-		return errors.New("the checkpoint is not written as a ledger writes it")
-	}
-	return nil
 }
 
 func readSmall(path string, most int64) ([]byte, error) {
@@ -211,17 +208,15 @@ func readSmall(path string, most int64) ([]byte, error) {
 
 // checkFiles compares the files with those of the manifest.
 func checkFiles(ctx context.Context, dir string, m proof.Manifest) error {
-	listed := map[string]bool{proof.ManifestFile: true}
 	want := []string{proof.CheckpointFile, proof.EventsFile}
 	if !m.Selection.IsComplete(m.Size) {
 		want = append(want, proof.ProofsFile)
 	}
 	for i, f := range m.Files {
-		if i < len(want) && f.Name != want[i] || i >= len(want) && !isBlobFile(f.Name) || listed[f.Name] ||
+		if i < len(want) && f.Name != want[i] || i >= len(want) && !isBlobFile(f.Name) ||
 			i > len(want) && f.Name <= m.Files[i-1].Name {
 			return fmt.Errorf("the manifest lists the file %.80q, which does not belong there", f.Name)
 		}
-		listed[f.Name] = true
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -245,7 +240,7 @@ func checkFiles(ctx context.Context, dir string, m proof.Manifest) error {
 			return err
 		}
 		name = filepath.ToSlash(name)
-		if d.IsDir() && (name == "." || name == proof.BlobsDir) || listed[name] {
+		if d.IsDir() && (name == "." || name == proof.BlobsDir) || name == proof.ManifestFile || slices.Contains(want, name) || blobFile(m.Files, name) >= 0 {
 			return nil
 		}
 		return fmt.Errorf("the manifest does not list the file %s", name)
@@ -309,44 +304,63 @@ func readPairs(dir string, proven bool, emit func([]pair) error) error {
 	}
 }
 
-// checkBlobs compares the blobs of an export with those that its events name.
-func (l *lineVerifier) checkBlobs(m proof.Manifest) {
-	have := map[string]bool{}
+// checkBlobs compares the blobs of an export with those that its events name. The files of the manifest
+// are sorted; see checkFiles.
+func (l *lineVerifier) checkBlobs(m proof.Manifest) error {
+	isNamed := make([]bool, len(m.Files))
 	for _, f := range m.Files {
 		if b, ok := parseBlobFile(f.Name); ok {
-			have[f.Name] = true
 			l.report.Blobs++
 			if f.SHA256 != b.SHA256 {
 				l.report.addFinding(0, "the file %s has the hash %s", f.Name, f.SHA256)
 			}
 		}
 	}
-	missing := map[string]bool{}
-	for b, seq := range l.rules.blobs {
+	missing := map[string]bool{} // two tenants may have the same blob
+	err := l.rules.blobs.each(func(b Blob, seq uint64) error {
 		name := b.file()
-		if m.Blobs && !have[name] && !missing[name] {
+		if i := blobFile(m.Files, name); i >= 0 {
+			isNamed[i] = true
+		} else if m.Blobs && !missing[name] {
 			missing[name] = true
 			l.report.addFinding(seq, "the export lacks %s", name)
 		}
-		delete(have, name)
-	}
-	for _, name := range slices.Sorted(maps.Keys(have)) {
-		l.report.addFinding(0, "no event names %s", name)
+		return nil
+	})
+	for i, f := range m.Files {
+		if isBlobFile(f.Name) && !isNamed[i] {
+			l.report.addFinding(0, "no event names %s", f.Name)
+		}
 	}
 	if !m.Blobs && l.report.Blobs > 0 {
 		l.report.addFinding(0, "the manifest says that there are no blobs")
 	}
+	return err
+}
+
+// blobFile returns the index of the file of a blob, or -1. Up to three other files precede those of blobs,
+// which are sorted by name.
+func blobFile(files []proof.ExportFile, name string) int {
+	first := slices.IndexFunc(files, func(f proof.ExportFile) bool { return isBlobFile(f.Name) })
+	if first < 0 {
+		return -1
+	}
+	i, found := slices.BinarySearchFunc(files[first:], name, func(f proof.ExportFile, name string) int { return strings.Compare(f.Name, name) })
+	if !found {
+		return -1
+	}
+	return first + i
 }
 
 // lostIn returns the positions that a line records as lost. It returns nil for any line but the
-// opening of a volume because of damage.
-func lostIn(line []byte) events.Lost {
+// opening of a volume because of damage at one of the positions that the checkpoint covers.
+func lostIn(line []byte, covered uint64) events.Lost {
 	r, err := proof.ParseLine(line)
 	if err != nil {
 		return nil
 	}
 	m := eventproof.StoredOf(r)
-	if !eventproof.HasType(m, events.TypeLedgerVolumeOpened) {
+	if m.Seq > covered || !eventproof.HasType(m, events.TypeLedgerVolumeOpened) {
 		return nil
 	}
 	var d events.LedgerVolumeOpened

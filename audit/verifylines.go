@@ -2,6 +2,7 @@ package audit
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"daybook/events"
 	"daybook/internal/eventproof"
 	"daybook/internal/spans"
+	"daybook/internal/spill"
 	"daybook/proof"
 )
 
@@ -18,7 +20,7 @@ type lineVerifier struct {
 	c           proof.Checkpoint
 	s           proof.ExportSelection
 	selector    *selector
-	sessions    map[string][]string // of executions whose request was seen
+	sessions    *spill.Table // for executions whose request was seen: 1 if it names the session, else 0
 	last        uint64
 	eventBounds bounds
 }
@@ -26,21 +28,33 @@ type lineVerifier struct {
 // newLineVerifier returns a verifier of lines under a verified checkpoint.
 func newLineVerifier(opts VerifyOptions, c proof.Checkpoint, s proof.ExportSelection) *lineVerifier {
 	complete := s.IsComplete(c.Size)
-	l := &lineVerifier{verifier: newVerifier(opts, !complete), c: c, s: s, sessions: map[string][]string{}, last: s.From - 1}
+	l := &lineVerifier{verifier: newVerifier(opts, !complete), c: c, s: s, sessions: spill.NewTable(sha256.Size, 1, tableMemory), last: s.From - 1}
 	l.proven = !complete
 	l.report.Complete = complete
 	l.rules.tenant, l.rules.blind = s.Tenant, s.Execution != "" || s.Session != ""
 	l.rules.off = !s.Since.IsZero() || !s.Until.IsZero() // clocks may go back
 	l.selector = newSelector(s, func(_ context.Context, tenant string, _ uint64, execution string) ([]string, error) {
-		if session, seen := l.sessions[tenant+" "+execution]; seen {
-			return session, nil
+		if in := l.sessions.Get(sessionKey(tenant, execution)); in != nil && in[0] == 0 {
+			return nil, l.sessions.Err()
 		}
-		return []string{s.Session}, nil // unknown: its request is before the range
+		return []string{s.Session}, l.sessions.Err() // or unknown: its request is before the range
 	})
 	if complete {
 		l.kept[c.Size] = []proof.Checkpoint{c}
 	}
 	return l
+}
+
+// sessionKey returns the key of an execution in lineVerifier.sessions.
+func sessionKey(tenant, execution string) []byte {
+	sum := sha256.Sum256([]byte(tenant + " " + execution))
+	return sum[:]
+}
+
+// close removes the temporary files.
+func (l *lineVerifier) close() {
+	l.verifier.close()
+	l.sessions.Close()
 }
 
 // pair is a line and the line of its proof, if it has one.
@@ -109,6 +123,8 @@ func (l *lineVerifier) run(ctx context.Context, produce func(emit func([]pair) e
 func (l *lineVerifier) takeLine(ctx context.Context, p *hashedEvent) error {
 	seq := p.stored.Seq
 	switch {
+	case seq > l.c.Size:
+		return fmt.Errorf("%w: event %d follows, but the checkpoint covers %d events only", events.ErrDamaged, seq, l.c.Size)
 	case p.err != nil && p.leaf == (proof.Hash{}):
 		return fmt.Errorf("after event %d: %w: %w", l.last, p.err, events.ErrDamaged)
 	case seq <= l.last || l.s.IsUnfiltered() && seq != l.last+1 && !spans.Covers(l.lost, l.last+1, seq-1) && !fillsHole(l.last, p):
@@ -118,7 +134,11 @@ func (l *lineVerifier) takeLine(ctx context.Context, p *hashedEvent) error {
 	if p.err == nil {
 		l.eventBounds.add(p.event)
 		if d, ok := p.event.Data.(*events.ExecutionRequested); ok && l.s.Session != "" {
-			l.sessions[p.event.Tenant+" "+d.ExecutionID] = events.SessionsOf(d)
+			in := []byte{0}
+			if slices.Contains(events.SessionsOf(d), l.s.Session) {
+				in[0] = 1
+			}
+			l.sessions.Put(sessionKey(p.event.Tenant, d.ExecutionID), in)
 		}
 		in, err := l.selector.wants(ctx, p.event)
 		if err != nil {
@@ -128,7 +148,7 @@ func (l *lineVerifier) takeLine(ctx context.Context, p *hashedEvent) error {
 			l.report.addFinding(seq, "it is not in the selection")
 		}
 	}
-	return l.take(p)
+	return l.take(ctx, p)
 }
 
 // finishLines reports missing events at the end and finishes the report.
@@ -136,7 +156,7 @@ func (l *lineVerifier) finishLines() {
 	if l.s.IsUnfiltered() && l.last != l.s.To {
 		l.report.addFinding(0, "the events end at %d, not at %d", l.last, l.s.To)
 	}
-	if l.report.Complete {
+	if !l.proven {
 		l.finish()
 		return
 	}
@@ -144,9 +164,38 @@ func (l *lineVerifier) finishLines() {
 	if l.proven && l.s.Execution == "" && l.s.Session == "" {
 		l.checkLost()
 	}
+	if l.report.Complete = l.isWhole(); !l.report.Complete {
+		l.report.Part = describePart(l.s, l.c.Size)
+	}
 	// The proofs of the lines lead to one checkpoint. Its signature is that of the whole export.
-	l.report.Complete = l.s.IsUnfiltered()
+	newest := l.times.newest()
 	l.compare(l.c, l.c.Root, 0)
+	l.report.Unsigned = l.report.Last - min(l.report.Signed, l.report.Last)
+	l.report.SignedTime = newest
+	l.describeOrigins()
+	l.checkAge()
+}
+
+// isWhole reports whether proven lines are all events that the checkpoint covers, except for those
+// of the volumes that an event records as removed.
+func (l *lineVerifier) isWhole() bool {
+	return l.s.IsUnfiltered() && l.s.To == l.c.Size && slices.ContainsFunc(l.report.Removed, func(r RemovedVolume) bool { return r.Last+1 == l.s.From })
+}
+
+// describePart describes which part of the events that a checkpoint covers a selection is.
+func describePart(s proof.ExportSelection, size uint64) string {
+	text := fmt.Sprintf("positions %d to %d of %d", s.From, s.To, size)
+	only := func(name, value string) {
+		if value != "" {
+			text += fmt.Sprintf(", only %s %q", name, value)
+		}
+	}
+	only("tenant", s.Tenant)
+	only("execution", s.Execution)
+	only("session", s.Session)
+	only("since", proof.FormatBound(s.Since))
+	only("until", proof.FormatBound(s.Until))
+	return text
 }
 
 // batches collects pairs to divide the work into large pieces.

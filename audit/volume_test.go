@@ -50,12 +50,7 @@ func TestSealedVolumesVerify(t *testing.T) {
 	fill(t, store, 3)
 	sealVolume(t, store, log)
 	fill(t, store, 3)
-	if err := log.FinalCheckpoint(t.Context(), store); err != nil {
-		t.Fatal(err)
-	}
-	if err := log.Close(); err != nil {
-		t.Fatal(err)
-	}
+	finish(t, log, store)
 	r, found := verdict(t, store, audit.VerifyOptions{Dir: translog.Dir(dir), Keys: []string{log.VKey()}})
 	// The last checkpoint is not covered, nor one that was recorded after the last run and does
 	// not cover it yet.
@@ -83,10 +78,7 @@ func TestAFalseClosingIsFound(t *testing.T) {
 	store, dir := newStore(t), t.TempDir()
 	log := start(t, store, translog.Options{Dir: dir})
 	fill(t, store, 2)
-	lie := func(ctx context.Context, last uint64) (*events.ClosingCheckpoint, error) {
-		return log.SignClosing(ctx, last-1) // the test changes the size below
-	}
-	c, err := lie(t.Context(), 2)
+	c, err := log.SignClosing(t.Context(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,11 +89,48 @@ func TestAFalseClosingIsFound(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-log.Ended; !errors.Is(err, events.ErrDamaged) {
+	if err := log.AwaitEnd(t); !errors.Is(err, events.ErrDamaged) {
 		t.Errorf("the log continues: %v", err)
 	}
 	if _, found := verdict(t, store, audit.VerifyOptions{Keys: []string{log.VKey()}}); len(found) == 0 || !strings.Contains(found[0], "tree hash") {
 		t.Errorf("found %q", found)
+	}
+}
+
+// A volume whose loss a later volume records can be exported, verified and removed: its export ends with the
+// event that records the loss. An export without this event is refused, and the error says which range to take.
+func TestAVolumeWithALossIsExported(t *testing.T) {
+	t.Parallel()
+	store, dir := newStore(t), t.TempDir()
+	lost := events.Lost{{From: 4, To: 9, NamedAt: 10}}
+	fill(t, store, 3)
+	if _, err := store.OpenVolume(t.Context(), 10, "lost", events.Actor{Principal: "operator"}); err != nil {
+		t.Fatal(err)
+	}
+	fill(t, store, 3)
+	log := start(t, store, translog.Options{Dir: dir, Lost: func() events.Lost { return lost }})
+	if err := log.FinalCheckpoint(t.Context(), store); err != nil {
+		t.Fatal(err)
+	}
+	local, out := audit.Local{Log: log.Log, Stream: store, Blobs: store}, t.TempDir()+"/export"
+	opts := audit.ExportOptions{Dir: out, Selection: proof.ExportSelection{From: 1, To: 9}}
+	if _, err := audit.Export(t.Context(), local, opts); err == nil || !strings.Contains(err.Error(), "--to 10") {
+		t.Errorf("without the event that records the loss: %v", err)
+	}
+	opts.WithLosses = true
+	if x, err := audit.Export(t.Context(), local, opts); err != nil || x.Selection.To != 10 {
+		t.Fatalf("the export ends at %d, %v", x.Selection.To, err)
+	}
+	r, err := audit.VerifyExport(t.Context(), out, audit.VerifyOptions{Keys: []string{log.VKey()}})
+	if err != nil || !r.OK || len(r.Lost) != 1 {
+		t.Errorf("the export: %v\n%s", err, r)
+	}
+	_, _, sha, err := audit.ExportedVolume(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x, err := local.VolumeExport(t.Context(), 1, 9); err != nil || x.SHA256 != sha {
+		t.Errorf("the server computes the hash %s, not %s, %v", x.SHA256, sha, err)
 	}
 }
 

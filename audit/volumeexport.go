@@ -11,9 +11,22 @@ import (
 	"daybook/proof"
 )
 
+// endWithLosses returns the end of a range that has the events which record the losses in it: its last
+// position, or the position of the last of these events.
+func endWithLosses(lost events.Lost, first, last uint64) uint64 {
+	for _, r := range lost {
+		if r.From <= last && r.To >= first && r.NamedAt > last {
+			return endWithLosses(lost, first, r.NamedAt)
+		}
+	}
+	return last
+}
+
 // VolumeExport computes the file of events that an export of the positions first to last would
-// have, and returns its size and hash. It compares each event with its leaf in the tree.
+// have, with ExportOptions.WithLosses, and returns its size and hash. It compares each event with its leaf in
+// the tree.
 func (l Local) VolumeExport(ctx context.Context, first, last uint64) (events.VolumeExport, error) {
+	last = endWithLosses(l.Log.Lost(), first, last)
 	signed, err := l.Signed(ctx, last)
 	if err != nil {
 		return events.VolumeExport{}, err

@@ -85,8 +85,8 @@ func (d *Daybook) planOutsideRecovery(ctx context.Context) (*recoveryPlan, error
 	if compared.changed > maxChanged {
 		return nil, restoreOutside(fmt.Errorf("%d intact events do not match the hashes taken when they were recorded: %w", compared.changed, events.ErrDamaged))
 	}
-	if len(bad) == 0 {
-		return nil, nil
+	if err := d.resetUnproven(ctx, compared, store.Removed().UpTo()); err != nil || len(bad) == 0 {
+		return nil, err
 	}
 	volumes, err := store.Volumes(ctx)
 	if err != nil {

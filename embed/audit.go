@@ -14,7 +14,7 @@ import (
 	"daybook/internal/translog"
 )
 
-// finalCheckpointTimeout is the maximum time for the final checkpoint.
+// finalCheckpointTimeout is the maximum time for the final checkpoint and its cosignatures.
 const finalCheckpointTimeout = 5 * time.Second
 
 // startAudit starts the tree of hashes and the signing of the ledger.
@@ -28,9 +28,11 @@ func (d *Daybook) startAudit(ctx context.Context) error {
 		KeyFile:            d.opts.Proof.KeyFile,
 		SignedFile:         d.opts.Proof.SignedFile,
 		WitnessURL:         d.opts.Proof.WitnessURL,
+		WitnessPolicy:      d.opts.Proof.WitnessPolicy,
 		Lost:               d.store.Lost,
 		OnCheckpointStored: d.syncMark,
 		Removed:            d.store.Removed,
+		Shared:             d.opts.NATS.URL != "",
 		NoSync:             d.opts.NATS.NoSync,
 		Logger:             d.opts.Logger,
 	})
@@ -46,6 +48,10 @@ func (d *Daybook) startAudit(ctx context.Context) error {
 	d.auditing = startTask(ctx, func(ctx context.Context) {
 		err := d.audit.Run(ctx, d.tail, d.store)
 		if errors.Is(err, events.ErrDamaged) { // the ledger differs from what was signed
+			if d.audit.KeyLost() {
+				what := damageText(err)
+				d.keyLost.Store(&what)
+			}
 			d.reportDamage(err)
 		}
 		if err != nil && ctx.Err() == nil {
@@ -81,6 +87,8 @@ func (d *Daybook) signFinalCheckpoint() {
 			attrs = append(attrs, slog.Uint64("events", unsigned.Events))
 		}
 		d.opts.Logger.Warn("the last events of the ledger are not signed; the next start signs them", attrs...)
+	} else if newest, ok := d.audit.Latest(); ok && d.audit.HasWitnesses() && !d.audit.AwaitCosigned(ctx, newest.Size) {
+		d.opts.Logger.Warn("too few witnesses cosigned the last checkpoint of the ledger; the next start asks them again", slog.Uint64("size", newest.Size))
 	}
 	d.auditing.end()
 }
@@ -107,7 +115,7 @@ func (d *Daybook) localProofs() *audit.Local {
 	if d.audit == nil {
 		return nil
 	}
-	return &audit.Local{Log: d.audit, Stream: d.store, Blobs: storedBlobs{d.store}, SessionOf: d.sessionOf}
+	return &audit.Local{Log: d.audit, Stream: d.store, Blobs: storedBlobs{d.store}, SessionOf: d.sessionOf, Cosigned: translog.Dir(auditDir(d.opts.DataDir)).Cosigned}
 }
 
 // storedBlobs reads blobs for proofs and exports, without decrypting them.

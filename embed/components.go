@@ -19,18 +19,18 @@ import (
 // fails at the start. It then creates the ledger, which needs the id of the engine.
 func (d *Daybook) startWorkers(ctx context.Context) error {
 	opts := ledger.Options{
-		Stateless:            d.opts.Runs.Stateless,
-		HeapMemoryMB:         d.opts.Runs.HeapMB,
-		HeapMemoryCeilingMB:  d.opts.Runs.HeapCeilingMB,
-		TimeoutSecs:          d.opts.Runs.TimeoutSecs,
-		OutputMaxBytes:       d.opts.Runs.OutputMaxBytes,
-		SessionTurns:         d.opts.Access.SessionTurns,
-		Keys:                 d.ledgerKeys(),
-		Admit:                d.gate.Admit,
-		FindLoss:             d.lostAfter,
-		EncryptNamedSessions: d.opts.Content.Erasable,
-		HostCallHashes:       d.opts.Tools.Bodies == hostCallsHashed,
-		Logger:               d.opts.Logger,
+		Stateless:           d.opts.Runs.Stateless,
+		HeapMemoryMB:        d.opts.Runs.HeapMB,
+		HeapMemoryCeilingMB: d.opts.Runs.HeapCeilingMB,
+		TimeoutSecs:         d.opts.Runs.TimeoutSecs,
+		OutputMaxBytes:      d.opts.Runs.OutputMaxBytes,
+		SessionTurns:        d.opts.Access.SessionTurns,
+		Keys:                d.ledgerKeys(),
+		Admit:               d.gate.Admit,
+		FindLoss:            d.lostAfter,
+		EncryptContent:      d.opts.Content.Erasable,
+		HostCallHashes:      d.opts.Tools.Bodies == hostCallsHashed,
+		Logger:              d.opts.Logger,
 	}
 	if d.runsScripts() {
 		d.pool = worker.New(worker.Options{

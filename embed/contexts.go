@@ -25,7 +25,7 @@ func (d *Daybook) startContexts(ctx context.Context) error {
 	d.contexts, err = contextstore.New(contextstore.Options{
 		Log: admission.Log{Store: d.store, Gate: d.gate, Entered: true}, Enter: d.gate.Changes.Enter, Views: d.projections, Check: d.contextHealth, Keep: d.keepContext, Silent: d.store.Silent,
 		MaxSessions: o.MaxSessions, MaxBytes: int64(o.MaxMB) << 20, HighWaterBytes: uint64(o.HighWaterMB) << 20,
-		IdleTTL: o.Idle, TenantScope: o.TenantScope, SecretKeys: o.SecretKeys, WithoutAnswers: d.opts.Content.Erasable, Logger: d.opts.Logger,
+		IdleTTL: o.Idle, TenantScope: o.TenantScope, SecretKeys: o.SecretKeys, Encrypt: d.ledger.UseKeyOfContent, WithoutAnswers: d.opts.Content.Erasable, Logger: d.opts.Logger,
 	})
 	if err != nil || d.damage.Damaged() {
 		return err

@@ -302,7 +302,7 @@ func (d *Daybook) repairStreamConfigs(ctx context.Context) error {
 }
 
 // checkComplete returns an error if messages may be missing from a stream. A finding
-// without a stream may be about any stream. If only the blob store is damaged,
+// without a stream may be about any stream, except that of a lost key. If only the blob store is damaged,
 // checkComplete returns nil: the start has moved the damaged records out of its files.
 func (d *Daybook) checkComplete(stream string) error {
 	if !d.damage.Damaged() {
@@ -310,6 +310,9 @@ func (d *Daybook) checkComplete(stream string) error {
 	}
 	list, _ := d.damage.Findings()
 	for _, f := range list {
+		if d.isKeyLost(f) {
+			continue
+		}
 		if f.Stream == "" || (f.Stream == blobStream) == (stream == blobStream) {
 			return d.damage.Err()
 		}
@@ -324,12 +327,18 @@ func (d *Daybook) reportDamage(err error) {
 		d.blobDamaged(b.Blob, errors.New(b.Why))
 		return
 	}
-	f := damage.Finding{What: err.Error(), By: damage.FoundOnRead}
+	f := damage.Finding{What: damageText(err), By: damage.FoundOnRead}
 	if bad, ok := errors.AsType[*events.DecodeError](err); ok {
 		f.First, f.Last, f.What = bad.Seq, bad.Seq, "the event cannot be read: "+bad.Err.Error()
 		f.Stream = streamOf(bad.Subject)
 	}
 	d.damage.Report(f)
+}
+
+// damageText returns the text of an error for a finding. Texts with findings begin with the text of
+// events.ErrDamaged.
+func damageText(err error) string {
+	return strings.TrimPrefix(err.Error(), events.ErrDamaged.Error()+": ")
 }
 
 // streamOf returns the stream that a subject of the ledger is stored in, or an empty
@@ -408,27 +417,29 @@ func (d *Daybook) failOrGoReadOnly(err error) {
 
 // checkFiles returns the damage of the files of a ledger that no process uses, or nil.
 // It MUST be called before a NATS server opens the files, which may repair them. blobs
-// reports that the blob store is damaged, which is not an error.
-func checkFiles(ctx context.Context, dataDir, streamsDir, keyFile string) (blobs bool, err error) {
+// reports that the blob store is damaged, which is not an error. reach is the last position that
+// the proofs know. Events that are missing at the end, up to reach, are not damage: verification
+// reports them. Proofs that are missing are no damage either: they are computed again from the events.
+func checkFiles(ctx context.Context, dataDir, streamsDir, keyFile string) (blobs bool, reach uint64, err error) {
 	seen := newFileScan()
 	streams, err := streamfiles.Check(ctx, streamsDir, streamfiles.Options{OnRecord: seen.observe})
 	if err != nil {
-		return false, err
+		return false, 0, err
 	}
-	reach, err := translog.HighestKnown(auditDir(dataDir), translog.SignedPath(auditDir(dataDir), keyFile, ""))
+	reach, err = translog.HighestKnown(auditDir(dataDir), translog.SignedPath(auditDir(dataDir), keyFile, ""))
 	if err != nil {
-		return false, fmt.Errorf("read the highest position of the proofs: %w", err)
+		return false, 0, fmt.Errorf("read the highest position of the proofs: %w", err)
 	}
 	state := damage.NewState()
 	lost, accepted := lastAccepted(streams)
 	var proofs []damage.Finding
-	if seen.checkpoint > accepted {
+	if origin, err := translog.ReadOrigin(auditDir(dataDir), keyFile); err == nil && origin != "" && seen.checkpoint > accepted {
 		proofs = newDaybook(Options{DataDir: dataDir, Proof: ProofOptions{KeyFile: keyFile}}).diagnoseProofs(seen)
 	}
-	for _, f := range append(diagnose(withRemoved(dataDir, streams), lost, reach, 0), proofs...) {
+	for _, f := range append(diagnose(withRemoved(dataDir, streams), lost, 0, 0), proofs...) {
 		state.Report(f)
 	}
-	return len(state.Blobs()) > 0, state.Err()
+	return len(state.Blobs()) > 0, reach, state.Err()
 }
 
 // checkReadsComplete returns the reason why MCP clients receive no answers, or nil.

@@ -37,8 +37,8 @@
 //   - damage.go: looks for damage of the ledger at the start; decides when the Daybook
 //     becomes read-only
 //   - blobdamage.go: finds damaged blobs, removes their records, and stores the findings
-//   - recovery.go: accepts damage: computes the loss, moves the damaged files to quarantine,
-//     and records the loss
+//   - recovery.go: accepts damage: computes the loss, records it in a copy of the intact
+//     records, moves the damaged files to quarantine, and uses the copy
 //   - acceptoutside.go: accepts damage of a ledger on an outside NATS server
 //   - components.go: starts workers, ledger, the reading of new events, projections and
 //     runner; decides whether this process runs scripts
@@ -66,6 +66,8 @@
 //     decrypts it
 //   - keys.go: opens the content keys
 //   - retention.go: starts shredding and the collection of heaps
+//   - signers.go: changes the keys that sign; decides when a root key may while the ledger is
+//     read-only
 //   - volumes.go: decides when the active volume is sealed, and rotates it
 //   - volumeremoval.go: decides whether a volume can be removed, and removes it
 //   - disk.go: frees disk space at the start, acts when it runs out or is free again;

@@ -13,6 +13,7 @@ import (
 
 	"daybook/audit"
 	"daybook/events"
+	"daybook/internal/lifecycle/damage"
 	"daybook/proof"
 )
 
@@ -36,6 +37,9 @@ type ExportOptions struct {
 	// events.
 	From, To     uint64
 	Since, Until time.Time
+	// WithLosses ends the export later than To, if necessary, at the event that records the
+	// losses before it. Without that event, the export cannot be verified.
+	WithLosses bool
 	// Execution and Session limit the export to one execution or session. Execution is
 	// an id, a unique prefix or "@last". Session is a name, an id, an intent, a ref or
 	// a unique prefix.
@@ -60,7 +64,7 @@ type ExportDirError = audit.DirError
 // Export writes events, and the proofs of them, to a directory.
 func Export(ctx context.Context, opts ExportOptions) (exported Exported, err error) {
 	settings := audit.ExportOptions{
-		Dir: opts.Dir, Resume: opts.Resume, Checkpoint: opts.Checkpoint, Blobs: opts.Blobs, Progress: opts.Progress,
+		Dir: opts.Dir, Resume: opts.Resume, Checkpoint: opts.Checkpoint, Blobs: opts.Blobs, Progress: opts.Progress, WithLosses: opts.WithLosses,
 		Selection: proof.ExportSelection{
 			From: opts.From, To: opts.To, Since: opts.Since, Until: opts.Until, Execution: opts.Execution, Session: opts.Session,
 		},
@@ -87,6 +91,9 @@ func Export(ctx context.Context, opts ExportOptions) (exported Exported, err err
 		return Exported{}, err
 	}
 	defer func() { err = errors.Join(err, book.Close()) }()
+	if err := book.checkExportable(ctx, opts); err != nil {
+		return Exported{}, err
+	}
 	if opts.Session != "" || opts.Execution != "" {
 		if err := book.waitApplied(ctx); err != nil {
 			return Exported{}, err
@@ -103,6 +110,29 @@ func Export(ctx context.Context, opts ExportOptions) (exported Exported, err err
 		}
 	}
 	return audit.Export(ctx, *book.localProofs(), settings)
+}
+
+// checkExportable returns an error if the export would wait for a checkpoint that a damaged ledger never gets:
+// it records nothing, neither the start of its origin nor a checkpoint.
+func (d *Daybook) checkExportable(ctx context.Context, opts ExportOptions) error {
+	if !d.damage.Damaged() {
+		return nil
+	}
+	newest, ok := d.audit.Latest()
+	needed := opts.To
+	if needed == 0 && opts.Checkpoint == nil && !opts.Resume {
+		var err error
+		if needed, err = d.store.LastSeq(ctx); err != nil {
+			return fmt.Errorf("read the end of the ledger: %w", err)
+		}
+	}
+	switch {
+	case !ok:
+		return fmt.Errorf("%w; nothing can be exported, because there is no signed checkpoint of this ledger; %s", d.damage.Err(), damage.RecoveryAdvice)
+	case needed > newest.Size:
+		return fmt.Errorf("%w; the newest checkpoint covers %d events: end the export there or before, with --to; or %s", d.damage.Err(), newest.Size, damage.RecoveryAdvice)
+	}
+	return nil
 }
 
 // ExportHash returns the SHA-256 of the events in the export of a volume. It reads the

@@ -110,7 +110,7 @@ type noKeys struct{}
 
 func (noKeys) ContentKey(string) ([]byte, bool) { return nil, false }
 
-// warnMissingKeys logs a warning if the ledger has runs whose content cannot be read,
+// warnMissingKeys logs a warning if the ledger has content that cannot be read,
 // because the keys of the content are missing although they were not shredded.
 func (d *Daybook) warnMissingKeys(ctx context.Context) error {
 	lost, err := d.projections.FindLostKeys(ctx, d.knownKeys())
@@ -118,7 +118,7 @@ func (d *Daybook) warnMissingKeys(ctx context.Context) error {
 		return err
 	}
 	if lost != nil {
-		d.opts.Logger.WarnContext(ctx, "keys are missing: content in the ledger cannot be decrypted; the projections may have a copy, which \"daybook rebuild --without-keys\" would delete; restore the files of the keys", "keys", lost.Keys, "runs", lost.Runs)
+		d.opts.Logger.WarnContext(ctx, "keys are missing: content in the ledger cannot be decrypted; the projections may have a copy, which \"daybook rebuild --without-keys\" would delete; restore the files of the keys", "keys", lost.Keys, "runs", lost.Runs, "others", lost.Others)
 	}
 	return nil
 }

@@ -60,7 +60,7 @@ func TestLostBlobsAreRecordedForTheirTenants(t *testing.T) {
 			t.Errorf("the export of %s: %v\n%s", tenant, err, r)
 		}
 		agreesInPython(t, out, key)
-		if r, err := embed.Verify(within(t), embed.VerifyOptions{Server: g.get(token), ServerURL: g.book.URL(), Keys: []string{key}}); err != nil || r.Found > 0 {
+		if r, err := embed.Verify(within(t), embed.VerifyOptions{Server: g.get(token), ServerURL: g.book.URL(), Tenant: tenant, Keys: []string{key}}); err != nil || r.Found > 0 {
 			t.Errorf("the part of %s: %v\n%s", tenant, err, r)
 		}
 		if status, text := g.ask(token, http.MethodGet, "/api/heaps/"+hashes[tenant][0]+"/lineage", ""); status != http.StatusOK {

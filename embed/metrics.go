@@ -51,6 +51,14 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 		signed, _ := c.d.audit.Latest()
 		out <- prometheus.MustNewConstMetric(desc("audit_hashed_position", "Position of the last event in the Merkle tree."), prometheus.GaugeValue, float64(c.d.audit.Size()))
 		out <- prometheus.MustNewConstMetric(desc("audit_signed_position", "Position of the last event that a signed checkpoint covers."), prometheus.GaugeValue, float64(signed.Size))
+		if c.d.audit.HasWitnesses() {
+			out <- prometheus.MustNewConstMetric(desc("audit_witness_claims", "Witnesses that claim, without a proof, to have cosigned a checkpoint that the ledger does not continue."), prometheus.GaugeValue, float64(len(c.d.audit.WitnessClaims())))
+			cosigned, at, ok := c.d.audit.Cosigned()
+			out <- prometheus.MustNewConstMetric(desc("audit_cosigned_position", "Position of the last event that a checkpoint covers which enough witnesses cosigned."), prometheus.GaugeValue, float64(cosigned.Size))
+			if ok {
+				out <- prometheus.MustNewConstMetric(desc("audit_cosigned_time_seconds", "Time of the newest checkpoint that enough witnesses cosigned, in seconds since 1970."), prometheus.GaugeValue, float64(at.Unix()))
+			}
+		}
 	}
 	c.limitMetrics(out)
 	c.connectionMetrics(out)

@@ -83,7 +83,7 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 			OnStored:     d.noteStored,
 			OnWrite:      d.disk.AddWritten,
 			Starved:      starved,
-			ReadOnly:     func() error { return cmp.Or(d.damage.ReadOnly(), d.disk.Out()) },
+			ReadOnly:     func() error { return cmp.Or(d.readOnly(), d.disk.Out()) },
 			Logger:       d.opts.Logger,
 		},
 		Exclusive:     d.opts.NATS.URL == "",

@@ -50,8 +50,11 @@ type ProofOptions struct {
 	// SignedFile is the file with the newest checkpoint that this server signed, to which a
 	// start compares the ledger. Default: KeyFile and ".signed".
 	SignedFile string
-	// WitnessURL is the address that checkpoints are sent to. A checkpoint that is not sent
-	// yet is replaced by a newer one. Default: none.
+	// WitnessPolicy is a file with the witnesses that cosign checkpoints, and how many must
+	// (C2SP tlog-policy). Default: none.
+	WitnessPolicy string
+	// WitnessURL is the address that copies of checkpoints are sent to, without proofs. A
+	// checkpoint that is not sent yet is replaced by a newer one. Default: none.
 	WitnessURL string
 	// ScrubEvents is the number of events per second that the scrub re-reads and
 	// compares with their hashes, at most 1 MiB per second. Default: 2,000. A negative
@@ -62,6 +65,7 @@ type ProofOptions struct {
 // validate returns the errors of the fields.
 func (o ProofOptions) validate() error {
 	return errors.Join(
+		ofField("Proof.WitnessPolicy", translog.CheckWitnessPolicy(o.WitnessPolicy)),
 		ofField("Proof.WitnessURL", translog.CheckWitness(o.WitnessURL)),
 		optionRange[int]{least: 1, negative: "turns the scrub off"}.check("Proof.ScrubEvents", o.ScrubEvents),
 	)
@@ -115,8 +119,8 @@ type ContentOptions struct {
 	// 100. A negative number keeps none of them.
 	HeapRetention        time.Duration
 	HeapRetentionEntries int
-	// Erasable encrypts the content of runs in named sessions, with a key for each
-	// session, so that Shred can destroy it. NATS subscribers, webhooks and exports
+	// Erasable encrypts content with a key for each session, and with a key of the tenant
+	// what belongs to no session, so that Shred can destroy it. NATS subscribers, webhooks and exports
 	// then receive ciphertext. KeyDir is the directory of the keys. Default: the
 	// directory that was used last, or DataDir/keys if none was. Encrypted content is
 	// readable as long as its key exists, with or without Erasable. WithoutKeys lets

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"daybook/audit"
 	"daybook/events"
@@ -42,6 +43,9 @@ type recoveryPlan struct {
 	Kept   string                `json:"kept"`
 	Note   string                `json:"note"`
 	Signed *events.CheckpointRef `json:"signed,omitempty"`
+	// Removed, if set, are the removed volumes that events still record. The events that recorded
+	// later removals are lost, and so are the events that these removals kept.
+	Removed *removedVolumes `json:"removed,omitempty"`
 	// Blobs are the lost heaps and texts, once they are known.
 	Blobs *[]events.LostBlob `json:"blobs,omitempty"`
 }
@@ -56,12 +60,17 @@ func (d *Daybook) acceptedDir() string    { return filepath.Join(d.opts.DataDir,
 
 // acceptDamage continues a damaged ledger after the loss, if Storage.AcceptDamage is set or
 // an earlier acceptance was interrupted. It opens a new volume whose first event names every
-// lost position. With the embedded server it first moves the streams as found to quarantine,
-// and replaces them by their intact records.
+// lost position. With the embedded server it does this in a copy of the intact records. Then it
+// moves the streams as found to quarantine, and puts the copy in their place.
 func (d *Daybook) acceptDamage(ctx context.Context) error {
 	plan, carryOut := d.planRecovery, d.applyRecovery
 	if d.opts.NATS.URL != "" {
 		plan, carryOut = d.planOutsideRecovery, d.applyOutsideRecovery
+	}
+	if d.opts.Storage.AcceptDamage && !d.opts.Proof.Off {
+		if err := translog.AcceptDamage(auditDir(d.opts.DataDir), d.opts.Proof.KeyFile, d.opts.Proof.SignedFile); err != nil {
+			return fmt.Errorf("accept damage of the proofs: %w", err)
+		}
 	}
 	var a recoveryPlan
 	switch raw, err := os.ReadFile(d.acceptanceFile()); {
@@ -80,7 +89,7 @@ func (d *Daybook) acceptDamage(ctx context.Context) error {
 			return err
 		}
 		if planned == nil {
-			d.opts.Logger.WarnContext(ctx, "there is no damage to accept; --accept-damage is not needed")
+			d.opts.Logger.WarnContext(ctx, "no events are lost; a difference from what was signed ends the origin of the ledger, otherwise --accept-damage is not needed")
 			return nil
 		}
 		a = *planned
@@ -89,6 +98,9 @@ func (d *Daybook) acceptDamage(ctx context.Context) error {
 		}
 	}
 	if err := carryOut(ctx, a); err != nil {
+		if errors.Is(err, events.ErrDamaged) && d.abandonPlan(a) {
+			return fmt.Errorf("accept the damage: %w; the streams were not changed: restore the data directory from a backup", err)
+		}
 		return fmt.Errorf("accept the damage: %w; the next start continues", err)
 	}
 	attrs := []any{"volume", int(a.Volume), "position", a.First, "lost_positions", spans.Between(a.Lost, 1, a.First)}
@@ -97,6 +109,18 @@ func (d *Daybook) acceptDamage(ctx context.Context) error {
 	}
 	d.opts.Logger.WarnContext(ctx, "the damage was accepted; the ledger continues after it", attrs...)
 	return nil
+}
+
+// abandonPlan removes a plan that cannot be carried out, and reports whether it did. It does not if
+// the streams were replaced already.
+func (d *Daybook) abandonPlan(a recoveryPlan) bool {
+	if a.Kept == "" {
+		return false // an outside ledger
+	}
+	if _, err := os.Stat(filepath.Join(d.opts.DataDir, a.Kept)); !errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	return errors.Join(os.RemoveAll(d.acceptedDir()), ignoreMissing(os.Remove(d.acceptanceFile()))) == nil
 }
 
 // writePlan replaces the file with the recovery plan.
@@ -115,6 +139,7 @@ func (d *Daybook) writePlan(a recoveryPlan) error {
 // ledger and compares each event with the hash that was taken when it was recorded.
 func (d *Daybook) planRecovery(ctx context.Context) (*recoveryPlan, error) {
 	known := translog.OpenProvenLeaves(auditDir(d.opts.DataDir))
+	known.CompareSigned(d.signedPath())
 	look := newFileScan()
 	compared := comparison{known: known}
 	streams, err := streamfiles.Check(ctx, d.streamsDir(), streamfiles.Options{IsValid: leafMatcher(&compared), OnRecord: look.observe})
@@ -129,7 +154,12 @@ func (d *Daybook) planRecovery(ctx context.Context) (*recoveryPlan, error) {
 		return nil, err
 	}
 	reach = max(reach, projections.AppliedIn(ctx, d.projectionsFile()))
-	streams = withRemoved(d.opts.DataDir, streams)
+	removed := readRemoved(d.opts.DataDir)
+	removalLost := removed.Volume > look.removed.Volume
+	if removalLost {
+		removed = look.removed
+	}
+	streams = removed.prependTo(streams)
 	before, accepted := lastAccepted(streams)
 	found := diagnose(streams, before, reach, d.marks.blobs.Position())
 	if look.checkpoint > accepted {
@@ -137,7 +167,7 @@ func (d *Daybook) planRecovery(ctx context.Context) (*recoveryPlan, error) {
 	}
 	found = append(found, d.readBlobDamage()...)
 	if len(found) == 0 {
-		return nil, nil
+		return nil, d.resetUnproven(ctx, compared, readRemoved(d.opts.DataDir).Last)
 	}
 	for _, f := range found {
 		f.By = damage.FoundAtStart
@@ -156,7 +186,10 @@ func (d *Daybook) planRecovery(ctx context.Context) (*recoveryPlan, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &recoveryPlan{Volume: last + 1, First: highest + 1, Kept: asideName(), Note: summarizeFindings(found)}
+	a := &recoveryPlan{Volume: max(last, readRemoved(d.opts.DataDir).Volume) + 1, First: highest + 1, Kept: asideName(), Note: summarizeFindings(found)}
+	if removalLost {
+		a.Removed = &removed
+	}
 	a.Lost = slices.Clone(before)
 	budget := events.MaxLostHashes
 	for _, r := range before {
@@ -208,8 +241,9 @@ func leafMatcher(c *comparison) func(stream string, r streamfiles.Record) bool {
 type comparison struct {
 	known *translog.ProvenLeaves
 	// same counts the readable events that match their known hash, and changed those
-	// that do not.
-	same, changed int
+	// that do not. unproven counts those whose hash the files of the tree contain, but do
+	// not prove.
+	same, changed, unproven int
 }
 
 // isIntact reports whether a message is an event that matches its hash, or whose hash is
@@ -221,6 +255,9 @@ func (c *comparison) isIntact(m events.Stored) bool {
 	}
 	want, ok := c.known.Leaf(m.Seq)
 	if !ok {
+		if m.Seq <= c.known.Size() {
+			c.unproven++
+		}
 		return true
 	}
 	if got, err := proof.LeafHash(eventproof.RecordOf(m)); err != nil || got != want {
@@ -237,7 +274,21 @@ func (c *comparison) checkSameLedger(dir string) error {
 	if c.changed <= c.same {
 		return nil
 	}
-	return fmt.Errorf("accept damage: the proofs in %s contradict %d of %d intact events, so they are of another ledger; restore that directory from a backup of this ledger, or move it away, and the ledger gets a new key", dir, c.changed, c.changed+c.same)
+	return fmt.Errorf("accept damage: the proofs in %s contradict %d of %d intact events, so they are of another ledger; restore that directory from a backup of this ledger, or move it away: its files are made again, and without the signing key the ledger gets a new one", dir, c.changed, c.changed+c.same)
+}
+
+// resetUnproven makes the next Log compute the tree again if a file of it contradicts the
+// hash over it: the events may have been changed together with the file. The Log then
+// compares the events with what was signed. The tree keeps its first keep leaves.
+func (d *Daybook) resetUnproven(ctx context.Context, c comparison, keep uint64) error {
+	if c.unproven == 0 {
+		return nil
+	}
+	d.opts.Logger.WarnContext(ctx, "the files of the tree do not prove the hashes of some events; the tree is computed again from the events", "events", c.unproven)
+	if err := translog.ResetTree(auditDir(d.opts.DataDir), keep); err != nil {
+		return fmt.Errorf("compute the tree again: %w", err)
+	}
+	return nil
 }
 
 // storedOf returns a record as the ledger would deliver it.
@@ -268,16 +319,41 @@ func (d *Daybook) lastVolume(streams []streamfiles.Stream) (last events.Volume, 
 // applyRecovery performs the plan. Each step detects whether an interrupted acceptance has
 // done it before.
 func (d *Daybook) applyRecovery(ctx context.Context, a recoveryPlan) error {
-	if err := d.quarantine(ctx, filepath.Join(d.opts.DataDir, a.Kept)); err != nil {
+	kept := filepath.Join(d.opts.DataDir, a.Kept)
+	switch _, err := os.Stat(kept); {
+	case errors.Is(err, fs.ErrNotExist):
+		if err := d.salvageAccepted(ctx); err != nil {
+			return err
+		}
+		stored, err := d.recordLoss(ctx, a, d.acceptedDir())
+		if err != nil {
+			return err
+		}
+		if err := d.swapAccepted(kept); err != nil {
+			return err
+		}
+		d.marks.ledger.Advance(stored)
+	case err != nil:
 		return err
+	default: // the acceptance was interrupted after its first move
+		if err := d.swapAccepted(kept); err != nil {
+			return err
+		}
+		stored, err := d.recordLoss(ctx, a, d.streamsDir())
+		if err != nil {
+			return err
+		}
+		d.marks.ledger.Advance(stored)
 	}
-	if err := d.recordLoss(ctx, a); err != nil {
-		return err
+	keep := readRemoved(d.opts.DataDir).Last
+	if a.Removed != nil {
+		keep = a.Removed.Last
 	}
 	// State that was derived from lost events is derived again from the remaining ones.
 	for _, remove := range []func() error{
 		func() error { return projections.Remove(d.projectionsFile()) },
-		func() error { return translog.ResetTree(auditDir(d.opts.DataDir), readRemoved(d.opts.DataDir).Last) },
+		func() error { return translog.ResetTree(auditDir(d.opts.DataDir), keep) },
+		func() error { return d.forgetRemovals(a.Removed) },
 		func() error { return d.resetMark("mark-blobs", &d.marks.blobs) },
 		func() error { return os.RemoveAll(d.streamConfigsDir()) },
 		func() error { return ignoreMissing(os.Remove(d.blobDamageFile())) },
@@ -292,6 +368,18 @@ func (d *Daybook) applyRecovery(ctx context.Context, a recoveryPlan) error {
 	return os.Remove(d.acceptanceFile())
 }
 
+// forgetRemovals replaces the removed volumes by those that events still record. It does nothing if
+// that is nil.
+func (d *Daybook) forgetRemovals(r *removedVolumes) error {
+	switch {
+	case r == nil:
+		return nil
+	case r.Volume == 0:
+		return ignoreMissing(os.Remove(removedFile(d.opts.DataDir)))
+	}
+	return writeRemoved(d.opts.DataDir, *r)
+}
+
 // resetMark resets a high-water mark.
 func (d *Daybook) resetMark(name string, mark **damage.HighWaterMark) error {
 	path := filepath.Join(d.opts.DataDir, name)
@@ -303,21 +391,24 @@ func (d *Daybook) resetMark(name string, mark **damage.HighWaterMark) error {
 	return err
 }
 
-// quarantine moves the streams as found to the directory kept, and replaces them by their
-// intact records.
-func (d *Daybook) quarantine(ctx context.Context, kept string) error {
+// salvageAccepted makes the directory that replaces the streams: their intact records. The streams
+// as found are not changed.
+func (d *Daybook) salvageAccepted(ctx context.Context) error {
+	if err := os.RemoveAll(d.acceptedDir()); err != nil {
+		return err
+	}
+	how := streamfiles.SalvageOptions{
+		IsValid: leafMatcher(&comparison{known: translog.OpenProvenLeaves(auditDir(d.opts.DataDir))}),
+		// Only files of volumes may be hard links: these volumes are not written again.
+		CopyOnly: func(stream string) bool { _, ledger := events.VolumeOf(stream); return !ledger },
+	}
+	return streamfiles.Salvage(ctx, d.streamsDir(), d.acceptedDir(), d.streamConfigsDir(), how)
+}
+
+// swapAccepted moves the streams as found to the directory kept, unless that exists, and puts the
+// directory with the intact records in their place, unless it is there.
+func (d *Daybook) swapAccepted(kept string) error {
 	if _, err := os.Stat(kept); errors.Is(err, fs.ErrNotExist) {
-		if err := os.RemoveAll(d.acceptedDir()); err != nil {
-			return err
-		}
-		how := streamfiles.SalvageOptions{
-			IsValid: leafMatcher(&comparison{known: translog.OpenProvenLeaves(auditDir(d.opts.DataDir))}),
-			// Only files of volumes may be hard links: these volumes are not written again.
-			CopyOnly: func(stream string) bool { _, ledger := events.VolumeOf(stream); return !ledger },
-		}
-		if err := streamfiles.Salvage(ctx, d.streamsDir(), d.acceptedDir(), d.streamConfigsDir(), how); err != nil {
-			return err
-		}
 		// The name of the directory must be on disk too: without it, the next start
 		// would find an empty ledger.
 		if err := errors.Join(durable.SyncTree(d.acceptedDir()), durable.SyncDir(d.opts.DataDir)); err != nil {
@@ -339,42 +430,51 @@ func (d *Daybook) quarantine(ctx context.Context, kept string) error {
 	return durable.SyncDir(d.opts.DataDir)
 }
 
-// recordLoss creates the new volume and appends the event that names the loss.
-func (d *Daybook) recordLoss(ctx context.Context, a recoveryPlan) error {
+// recordLoss creates the new volume in the streams in dir, and appends the event that names the
+// loss and those that follow it. It returns the last position that it stored an event at, or 0.
+func (d *Daybook) recordLoss(ctx context.Context, a recoveryPlan, dir string) (stored uint64, err error) {
 	if err := d.openKeys(); err != nil {
-		return err
+		return 0, err
 	}
-	server, err := natsserver.Start(ctx, natsserver.Options{StoreDir: d.streamsDir(), NoSync: d.opts.NATS.NoSync, Logger: d.opts.Logger})
+	server, err := natsserver.Start(ctx, natsserver.Options{StoreDir: dir, NoSync: d.opts.NATS.NoSync, Logger: d.opts.Logger})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer server.Close()
 	publish, err := server.Conn("accept damage")
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer publish.Close()
 	consume, err := server.Conn("accept damage")
 	if err != nil {
-		return err
+		return 0, err
 	}
 	defer consume.Close()
+	// The mark is not advanced before these streams are those of the ledger.
+	var last atomic.Uint64
+	note := func(stream string, seq uint64) {
+		if _, ledger := events.VolumeOf(stream); ledger {
+			for before := last.Load(); seq > before && !last.CompareAndSwap(before, seq); before = last.Load() {
+			}
+		}
+	}
 	store, err := jetstream.Open(ctx, publish, consume, jetstream.Options{
-		Client: jet.Options{Sync: server.Sync, OnStored: d.noteStored, Logger: d.opts.Logger},
+		Client: jet.Options{Sync: server.Sync, OnStored: note, Logger: d.opts.Logger},
 		Keys:   d.storeKeys(), Exclusive: true, OpenAdminConn: server.AdminConn,
 		Accept: &stream.AcceptedLoss{Lost: a.Lost, Volume: a.Volume, First: a.First},
 	})
 	if err != nil {
-		return fmt.Errorf("open the intact part of the ledger: %w", err)
+		return 0, fmt.Errorf("open the intact part of the ledger: %w", err)
 	}
 	if a.Blobs == nil { // the plan keeps them, because a text that was dropped counts as removed
 		list, err := lostBlobs(ctx, store)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		a.Blobs = &list
 		if err := d.writePlan(a); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	// Every tenant can read the opening, so that it names texts of the ledger alone.
@@ -388,12 +488,13 @@ func (d *Daybook) recordLoss(ctx context.Context, a recoveryPlan) error {
 	}
 	opening := &events.LedgerVolumeOpened{Lost: a.Lost, LostBlobs: own, Signed: a.Signed, Kept: a.Kept, Note: a.Note, Actor: systemActor}
 	if err := store.RecordLoss(ctx, opening); err != nil {
-		return err
+		return 0, err
 	}
 	if err := store.RecordLostBlobs(ctx, others, systemActor); err != nil {
-		return err
+		return 0, err
 	}
-	return store.DropLostBlobs(ctx, *a.Blobs)
+	err = store.DropLostBlobs(ctx, *a.Blobs)
+	return last.Load(), err
 }
 
 // lostBlobs reads every heap and text that events reference. It returns those that
@@ -429,6 +530,8 @@ type fileScan struct {
 	// of that checkpoint.
 	checkpoint uint64
 	origin     string
+	// removed are the removed volumes according to the newest event that records a removal.
+	removed removedVolumes
 }
 
 func newFileScan() *fileScan { return &fileScan{} }
@@ -436,12 +539,20 @@ func newFileScan() *fileScan { return &fileScan{} }
 // observe receives every record.
 func (l *fileScan) observe(from string, r streamfiles.Record) {
 	v, ledger := events.VolumeOf(from)
-	if !ledger || string(r.Subject) != stream.StoredSubject(v, events.CheckpointSubject(events.LedgerTenant)) || r.Seq <= l.checkpoint {
+	if !ledger {
 		return
 	}
-	var c events.LedgerCheckpointed
-	if json.Unmarshal(r.Body, &c) == nil {
-		l.checkpoint, l.origin = r.Seq, c.Origin
+	switch string(r.Subject) {
+	case stream.StoredSubject(v, events.CheckpointSubject(events.LedgerTenant)):
+		var c events.LedgerCheckpointed
+		if r.Seq > l.checkpoint && json.Unmarshal(r.Body, &c) == nil {
+			l.checkpoint, l.origin = r.Seq, c.Origin
+		}
+	case stream.StoredSubject(v, events.RemovalSubject(events.LedgerTenant)):
+		var d events.LedgerVolumeRemoved
+		if json.Unmarshal(r.Body, &d) == nil && d.Volume > l.removed.Volume {
+			l.removed = removedVolumes{d.Volume, d.Last}
+		}
 	}
 }
 

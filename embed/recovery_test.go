@@ -91,6 +91,9 @@ func TestAcceptDamage(t *testing.T) {
 	if err != nil || string(kept) != string(flipped) {
 		t.Errorf("the damaged block is not kept as it was found: %v", err)
 	}
+	if code, text := answer(t, book, http.MethodPost, "/api/ledger/checkpoint", ""); code != http.StatusOK { // the tree is computed again
+		t.Errorf("a checkpoint: %d %s", code, text)
+	}
 	// A bundle of entries has what the leaves are the hashes of, so there is none with the lost event.
 	if code, text := answer(t, book, http.MethodGet, fmt.Sprintf("/api/ledger/tile/entries/000.p/%d", hole-1), ""); code != http.StatusOK {
 		t.Errorf("the entries before the loss: %d %s", code, text)

@@ -31,9 +31,12 @@ var recordedBelow = map[string]string{
 	"DELETE /api/webhooks/{id}":                "one event for each webhook, after which nothing is recorded of its deliveries",
 	"POST /api/executions/{id}/cancel":         "one event for each execution, which its end would record too",
 	"POST /api/heaps/collect":                  "gives space back",
+	"DELETE /api/content":                      "gives space back",
 	"DELETE /api/sessions/{name}/content":      "gives space back",
 	"POST /api/ledger/volumes/{volume}/remove": "gives space back",
 	"POST /api/ledger/volumes/seal":            "of an operator: a volume must be sealed to be removed",
+	"POST /api/ledger/signers":                 "of an operator: a stolen key must be retired",
+	"POST /api/ledger/key/rotate":              "of an operator: a key must be replaced",
 	"POST /api/ledger/checkpoint":              "of an operator, at most four a second for all callers: recorded events can be proven",
 	"POST /api/sessions/{name}/replay":         "records nothing",
 }

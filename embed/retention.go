@@ -22,12 +22,20 @@ func (d *Daybook) startShredder(ctx context.Context) error {
 	return d.shredder.Finish(ctx)
 }
 
-// Shred destroys the content of a session's runs: see retention.Shredder.Shred.
-func (d *Daybook) Shred(ctx context.Context, tenant, session string, force bool, actor events.Actor) (retention.ShredResult, error) {
+// Shred destroys the content of a session of any kind, or of what belongs to no session: see
+// retention.Shredder.Shred.
+func (d *Daybook) Shred(ctx context.Context, tenant string, t retention.Target, force bool, actor events.Actor) (retention.ShredResult, error) {
 	if d.shredder == nil {
-		return retention.ShredResult{}, &retention.RefusedError{Message: fmt.Sprintf("session %q cannot be shredded: the server was not started with --erasable-sessions", session)}
+		return retention.ShredResult{}, &retention.RefusedError{Message: fmt.Sprintf("%s cannot be shredded: the server was not started with --erasable-sessions", t)}
 	}
-	return d.shredder.Shred(ctx, tenant, session, force, actor)
+	if t.Kind == events.SessionNone && d.contexts != nil {
+		d.contexts.Flush(ctx) // what is noted in memory only would be recorded later, under another key
+	}
+	done, err := d.shredder.Shred(ctx, tenant, t, force, actor)
+	if err == nil && d.forget != nil {
+		d.forget(tenant)
+	}
+	return done, err
 }
 
 // startRetention creates the collector of heaps, and starts automatic collection if it

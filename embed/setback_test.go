@@ -10,22 +10,30 @@ import (
 	"daybook/embed"
 )
 
+// setBack returns the options of a stopped server with its key elsewhere, the key file, and an older copy of the
+// data directory: the server did one run before the copy and one after it.
+func setBack(t *testing.T) (opts embed.Options, key, older, vkey string) {
+	t.Helper()
+	key = filepath.Join(t.TempDir(), "key")
+	opts = embed.Options{DataDir: filepath.Join(t.TempDir(), "data"), Proof: embed.ProofOptions{KeyFile: key}}
+	book := start(t, opts)
+	run(t, book, embed.Script{Code: "1"})
+	closeBook(t, book)
+	older = filepath.Join(t.TempDir(), "older")
+	copyData(t, opts.DataDir, older)
+	book = start(t, opts)
+	run(t, book, embed.Script{Code: "2"})
+	vkey = book.AuditKey()
+	closeBook(t, book)
+	return opts, key, older, vkey
+}
+
 // A data directory that is replaced by an older, genuine copy is damage if the signing key is
 // elsewhere: the newest signed checkpoint beside the key covers more events. The server is read-only
 // and signs nothing.
 func TestOlderCopyOfTheDataDirectoryIsDamage(t *testing.T) {
 	t.Parallel()
-	key := filepath.Join(t.TempDir(), "key")
-	opts := embed.Options{DataDir: filepath.Join(t.TempDir(), "data"), Proof: embed.ProofOptions{KeyFile: key}}
-	book := start(t, opts)
-	run(t, book, embed.Script{Code: "1"})
-	closeBook(t, book)
-	older := filepath.Join(t.TempDir(), "older")
-	copyData(t, opts.DataDir, older)
-
-	book = start(t, opts)
-	run(t, book, embed.Script{Code: "2"})
-	closeBook(t, book)
+	opts, key, older, _ := setBack(t)
 	signed, err := os.ReadFile(key + ".signed")
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +43,7 @@ func TestOlderCopyOfTheDataDirectoryIsDamage(t *testing.T) {
 		t.Fatal(err)
 	}
 	copyData(t, older, opts.DataDir)
-	book = start(t, opts)
+	book := start(t, opts)
 	if status, body := request(book, "GET", "/readyz", ""); status != http.StatusServiceUnavailable {
 		t.Errorf("/readyz answers %d: %s", status, body)
 	}
@@ -48,6 +56,91 @@ func TestOlderCopyOfTheDataDirectoryIsDamage(t *testing.T) {
 	closeBook(t, book)
 	if now, err := os.ReadFile(key + ".signed"); err != nil || string(now) != string(signed) {
 		t.Errorf("the signed file was changed, %v", err)
+	}
+}
+
+// A ledger that was set back, or whose key was lost, continues with --accept-damage under a new origin.
+// An auditor with the old key notices, and one with the new key sees which origin ended.
+func TestAcceptedDamageStartsANewOrigin(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		harm func(t *testing.T, data, older, key string)
+		// starts is true if the server starts without the permission, and same if the origin continues.
+		starts, same bool
+	}{
+		"set back": {harm: func(t *testing.T, data, older, _ string) {
+			if err := os.RemoveAll(data); err != nil {
+				t.Fatal(err)
+			}
+			copyData(t, older, data)
+		}},
+		"the streams set back, but not the proofs": {same: true, harm: func(t *testing.T, data, older, _ string) {
+			if err := os.RemoveAll(filepath.Join(data, "jetstream")); err != nil {
+				t.Fatal(err)
+			}
+			copyData(t, filepath.Join(older, "jetstream"), filepath.Join(data, "jetstream"))
+		}},
+		"the key lost": {harm: func(t *testing.T, _, _, key string) {
+			if err := os.Remove(key); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		// The key proves which ledger it is, and the checkpoints are in the events.
+		"the proofs lost": {starts: true, same: true, harm: func(t *testing.T, data, _, _ string) {
+			if err := os.RemoveAll(filepath.Join(data, "audit")); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			opts, key, older, vkey := setBack(t)
+			tt.harm(t, opts.DataDir, older, key)
+			if !tt.starts {
+				book := start(t, opts)
+				untilNotReady(t, book)
+				closeBook(t, book)
+			}
+			accepting := opts
+			accepting.Storage.AcceptDamage = true
+			book := start(t, accepting)
+			run(t, book, embed.Script{Code: "3"})
+			next := book.AuditKey()
+			if list, _ := book.Damage(); len(list) > 0 {
+				t.Errorf("found %v", list)
+			}
+			closeBook(t, book)
+			book = start(t, opts) // without the permission
+			run(t, book, embed.Script{Code: "4"})
+			closeBook(t, book)
+
+			verify := func(keys ...string) *embed.Report {
+				t.Helper()
+				r, err := embed.Verify(t.Context(), embed.VerifyOptions{DataDir: opts.DataDir, Keys: keys})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return r
+			}
+			if tt.same {
+				if next != vkey {
+					t.Errorf("the key changed, though nothing contradicts what it signed")
+				}
+				if r := verify(vkey); !r.OK {
+					t.Error(r)
+				}
+				return
+			}
+			if next == vkey {
+				t.Error("the key did not change")
+			}
+			if r := verify(vkey); r.OK || len(r.Origins) != 1 || r.Origins[0].Trusted {
+				t.Error(r)
+			}
+			if r := verify(vkey, next); !r.OK || len(r.Origins) != 1 || !r.Origins[0].Trusted {
+				t.Error(r)
+			}
+		})
 	}
 }
 

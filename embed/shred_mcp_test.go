@@ -13,6 +13,7 @@ import (
 
 	"daybook/embed"
 	"daybook/events"
+	"daybook/internal/lifecycle/retention"
 )
 
 // The conversation context lists a run over MCP and the requests about it. Shredding its session
@@ -57,7 +58,7 @@ func TestShredReachesContexts(t *testing.T) {
 	if found := filesWith(t, filepath.Join(dir, "jetstream"), secret); len(found) != 0 {
 		t.Errorf("in the ledger before: %q", found)
 	}
-	done, err := book.Shred(within(t), events.DefaultTenant, "session of mine", false, eraser)
+	done, err := book.Shred(within(t), events.DefaultTenant, retention.Named("session of mine"), false, eraser)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +115,7 @@ func TestShredIsFinishedAtTheStart(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	done, err := book.Shred(within(t), events.DefaultTenant, "private", false, eraser)
+	done, err := book.Shred(within(t), events.DefaultTenant, retention.Named("private"), false, eraser)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"daybook/embed"
 	"daybook/events"
+	"daybook/internal/lifecycle/retention"
 )
 
 // Subscribers, webhooks and exports get ciphertext, because sent content cannot be shredded.
@@ -105,7 +106,7 @@ func TestEncryptedContentLeavesAsCiphertext(t *testing.T) {
 	before := export()
 	decrypts(t, opts, before, secret, embed.Decrypted{Readable: 4})
 	book = start(t, opts)
-	if _, err := book.Shred(within(t), events.DefaultTenant, "private", false, eraser); err != nil {
+	if _, err := book.Shred(within(t), events.DefaultTenant, retention.Named("private"), false, eraser); err != nil {
 		t.Fatal(err)
 	}
 	key := book.AuditKey()

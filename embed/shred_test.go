@@ -17,6 +17,7 @@ import (
 
 	"daybook/embed"
 	"daybook/events"
+	"daybook/internal/lifecycle/retention"
 	"daybook/projections"
 )
 
@@ -88,7 +89,7 @@ func TestShred(t *testing.T) {
 		t.Error("the content is not readable before, so the rest of the test shows nothing")
 	}
 
-	done, err := book.Shred(within(t), events.DefaultTenant, "private", false, eraser)
+	done, err := book.Shred(within(t), events.DefaultTenant, retention.Named("private"), false, eraser)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +150,7 @@ func TestShred(t *testing.T) {
 	if e := run(t, book, embed.Script{Code: "'new'", Session: "private"}); deref(e.Result) != "new" {
 		t.Errorf("the session continues: %+v", e)
 	}
-	if _, err := book.Shred(within(t), events.DefaultTenant, "unknown", false, eraser); !errors.Is(err, events.ErrNotFound) {
+	if _, err := book.Shred(within(t), events.DefaultTenant, retention.Named("unknown"), false, eraser); !errors.Is(err, events.ErrNotFound) {
 		t.Errorf("an unknown session: %v", err)
 	}
 	closeBook(t, book)
@@ -171,7 +172,7 @@ func TestShred(t *testing.T) {
 	if diff := cmp.Diff(before, rebuilt); diff != "" {
 		t.Errorf("after a rebuild: %s", diff)
 	}
-	plain, err := book.Shred(within(t), events.DefaultTenant, "public", false, eraser)
+	plain, err := book.Shred(within(t), events.DefaultTenant, retention.Named("public"), false, eraser)
 	if err != nil || plain.Executions != 1 {
 		t.Errorf("%+v, %v", plain, err)
 	}

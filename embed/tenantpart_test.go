@@ -76,9 +76,9 @@ func TestATenantsPartVerifiesAfterARemoval(t *testing.T) {
 	closeBook(t, book)
 	g.restart(opts)
 	g.await(other)
-	for _, token := range []string{acme, other} {
+	for tenant, token := range map[string]string{"acme": acme, "other": other} {
 		g.runFor(token, "'y'.repeat(70_000)")
-		r, err := embed.Verify(within(t), embed.VerifyOptions{Server: g.get(token), ServerURL: g.book.URL(), Keys: []string{g.book.AuditKey()}})
+		r, err := embed.Verify(within(t), embed.VerifyOptions{Server: g.get(token), ServerURL: g.book.URL(), Tenant: tenant, Keys: []string{g.book.AuditKey()}})
 		if err != nil || r.Found > 0 || len(r.Removed) != 1 || r.Blobs == 0 {
 			t.Errorf("the server: %v\n%s", err, r)
 		}

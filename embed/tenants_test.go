@@ -286,6 +286,8 @@ func bodyFor(t *testing.T, method, path string, op operation, n names) string {
 		return `{"dry_run":true}`
 	case "POST /api/ledger/volumes/{volume}/remove":
 		return fmt.Sprintf(`{"export_sha256":%q}`, n.heap)
+	case "POST /api/ledger/signers":
+		return fmt.Sprintf(`{"action":"introduce","key":%q}`, n.heap)
 	case "POST /api/sessions/{name}/reset":
 		return fmt.Sprintf(`{"heap":%q}`, n.heap)
 	case "PATCH /api/context":

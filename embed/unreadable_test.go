@@ -1,7 +1,6 @@
 package embed_test
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -382,13 +381,17 @@ func TestNewerRequestIsNoDamage(t *testing.T) {
 	publishRequest(t, nc, events.NewID(time.Now()), "daybook.execution.requested.v2", `{"code":5}`)
 	for range 2 {
 		completes(t, book, embed.Script{Code: "1"})
-		if err := book.Ready(context.Background()); err != nil {
+		if err := book.Ready(within(t)); err != nil {
 			t.Error(err)
+		}
+		if list, more := book.Damage(); len(list)+more != 0 {
+			t.Errorf("found %v", list)
 		}
 		closeBook(t, book)
 		book = start(t, opts)
 	}
+	completes(t, book, embed.Script{Code: "1"})
 	if list, more := book.Damage(); len(list)+more != 0 {
-		t.Error(fmt.Errorf("found %v", list))
+		t.Errorf("found %v", list)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"daybook/audit"
@@ -42,8 +43,19 @@ type VerifyOptions struct {
 	// Memory, if set, is a directory with the keys to trust and the checkpoints of earlier
 	// verifications. Verify creates it and adds the verified checkpoint.
 	Memory string
-	// MaxAge is the maximum age of the newest event that a checkpoint covers. Default: any age.
+	// WitnessPolicy, if set, is the content of a policy (C2SP tlog-policy): the verdict is intact only
+	// if enough witnesses cosigned a checkpoint that covers the events. Without Keys, the keys of the
+	// logs in the policy are trusted.
+	WitnessPolicy []byte
+	// MaxAge is the maximum age of the newest event that a checkpoint covers, or with WitnessPolicy
+	// that of the cosignatures. Default: any age.
 	MaxAge time.Duration
+	// MinSigners is the number of signers that must cover the events with checkpoints; see audit.Quorum.
+	// Default: 1.
+	MinSigners int
+	// Tenant is the only tenant whose events Server is expected to show; empty for a server that
+	// shows all events.
+	Tenant string
 	// KeyDir is Options.Content.KeyDir, for DataDir: heaps may be encrypted.
 	KeyDir string
 	// SkipBlobs skips heaps and texts.
@@ -76,29 +88,74 @@ type KnownError = audit.KnownError
 // MemoryError is returned by Verify for a directory in VerifyOptions.Memory that cannot be used.
 type MemoryError = audit.MemoryError
 
+// TenantError is returned by Verify if the server does not show the part of VerifyOptions.Tenant,
+// and only that.
+type TenantError = audit.TenantError
+
+// SignersError is returned by Verify and Watch if fewer signers are trusted than VerifyOptions.MinSigners
+// says, and nothing else is wrong.
+type SignersError = audit.SignersError
+
 // AnswerError is returned by Verify and Export if the server does not answer, or if its
 // answer is cut off or not that of a Daybook server. Verify also returns it if the server
 // refuses to send a heap or text and does not report damage of it.
 type AnswerError = audit.AnswerError
+
+// PolicyError is returned by Verify for a policy in VerifyOptions.WitnessPolicy that is not valid.
+type PolicyError struct{ err error }
+
+// Error returns the message of the error.
+func (e *PolicyError) Error() string { return e.err.Error() }
+
+// Unwrap returns the reason.
+func (e *PolicyError) Unwrap() error { return e.err }
 
 // ErrBadKey is returned by Verify if one of the keys is not a valid key.
 var ErrBadKey = proof.ErrBadKey
 
 // Verify checks the events of a ledger against its signatures, its hashes and its
 // rules. The report lists all findings. An error means that the verification could not
-// be completed.
+// be completed; with a report, that the checkpoint could not be kept in VerifyOptions.Memory.
 func Verify(ctx context.Context, opts VerifyOptions) (*Report, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
-	settings := audit.VerifyOptions{Keys: opts.Keys, MaxAge: opts.MaxAge, SkipBlobs: opts.SkipBlobs, Progress: opts.Progress}
+	return withMemory(opts, func(settings audit.VerifyOptions) (*Report, error) { return verify(ctx, opts, settings) })
+}
+
+// Watch checks the newest checkpoint of a server and a sample of its events; see audit.Watch. It keeps
+// the checkpoint in VerifyOptions.Memory.
+func Watch(ctx context.Context, opts VerifyOptions, samples int) (*Report, error) {
+	return withMemory(opts, func(settings audit.VerifyOptions) (*Report, error) {
+		settings.Source = opts.ServerURL
+		return audit.Watch(ctx, audit.NewRemote(opts.Server, nil), audit.WatchOptions{VerifyOptions: settings, Samples: samples})
+	})
+}
+
+// withMemory verifies with the keys and checkpoints in VerifyOptions.Memory and Checkpoints, and keeps the
+// verified checkpoint.
+func withMemory(opts VerifyOptions, verify func(audit.VerifyOptions) (*Report, error)) (*Report, error) {
+	settings := audit.VerifyOptions{Keys: opts.Keys, Tenant: opts.Tenant, MaxAge: opts.MaxAge, MinSigners: opts.MinSigners, SkipBlobs: opts.SkipBlobs, Progress: opts.Progress}
+	if opts.WitnessPolicy != nil {
+		var err error
+		if settings.Policy, err = proof.ParsePolicy(opts.WitnessPolicy); err != nil {
+			return nil, &PolicyError{err}
+		}
+		if len(opts.Keys) == 0 {
+			for _, log := range settings.Policy.Logs {
+				opts.Keys = append(opts.Keys, log.VKey)
+			}
+			settings.Keys = opts.Keys
+		}
+	}
 	var memory *audit.Memory
 	if opts.Memory != "" {
 		var err error
 		if memory, err = audit.OpenMemory(opts.Memory, opts.Keys); err != nil {
 			return nil, err
 		}
-		settings.Keys, settings.Known = memory.Keys(), memory.Checkpoints()
+		settings.Keys, settings.Known, settings.Signers = memory.Keys(), memory.Checkpoints(), memory.Signers()
+		settings.Remembered = len(settings.Known)
 	}
 	for _, note := range opts.Checkpoints {
 		c, err := audit.ParseKnown(note)
@@ -107,7 +164,7 @@ func Verify(ctx context.Context, opts VerifyOptions) (*Report, error) {
 		}
 		settings.Known = append(settings.Known, c)
 	}
-	report, err := verify(ctx, opts, settings)
+	report, err := verify(settings)
 	if err == nil && memory != nil {
 		err = memory.Keep(report)
 	}
@@ -151,7 +208,7 @@ func verifyDirectory(ctx context.Context, opts VerifyOptions, settings audit.Ver
 	if err := newDaybook(Options{DataDir: opts.DataDir, Logger: opts.Logger}).repairStreamConfigs(ctx); err != nil {
 		return nil, err
 	}
-	blobs, err := checkFiles(ctx, opts.DataDir, streams, "")
+	blobs, reach, err := checkFiles(ctx, opts.DataDir, streams, "")
 	if errors.Is(err, events.ErrDamaged) {
 		return audit.Unreadable(settings, began, err), nil
 	}
@@ -160,7 +217,9 @@ func verifyDirectory(ctx context.Context, opts VerifyOptions, settings audit.Ver
 	}
 	if names, err := streamfiles.Names(streams); err != nil {
 		return nil, err
-	} else if len(names) == 0 { // nothing was signed either, else checkFiles reports damage
+	} else if reach > 0 && !slices.ContainsFunc(names, isVolume) {
+		return audit.Unreadable(settings, began, fmt.Errorf("recorded events are missing: positions 1 to %d", reach)), nil
+	} else if len(names) == 0 {
 		return nil, noLedgerIn(opts.DataDir)
 	}
 	if blobs { // the server would cut off the records after the damage
@@ -191,10 +250,16 @@ func verifyDirectory(ctx context.Context, opts VerifyOptions, settings audit.Ver
 	if err != nil {
 		return nil, fmt.Errorf("open the ledger: %w", err)
 	}
+	settings.Reach = reach
 	if dir := auditDir(opts.DataDir); dirExists(dir) {
 		settings.Dir = translog.Dir(dir)
 	}
 	return audit.Verify(ctx, store, storedBlobs{store}, settings)
+}
+
+func isVolume(stream string) bool {
+	_, ok := events.VolumeOf(stream)
+	return ok
 }
 
 func dirExists(path string) bool {

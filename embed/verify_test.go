@@ -132,3 +132,25 @@ func BenchmarkAudit(b *testing.B) {
 		})
 	}
 }
+
+// Without the proofs beside it, a ledger is verified with its events and the checkpoints among them.
+func TestVerifyWithoutTheProofsBesideTheLedger(t *testing.T) {
+	t.Parallel()
+	opts := embed.Options{DataDir: t.TempDir(), Proof: embed.ProofOptions{KeyFile: filepath.Join(t.TempDir(), "key")}}
+	book := start(t, opts)
+	run(t, book, embed.Script{Code: "1"})
+	key := book.AuditKey()
+	closeBook(t, book)
+	for _, path := range []string{filepath.Join(opts.DataDir, "audit", "ledger.json"), filepath.Join(opts.DataDir, "audit")} {
+		if err := os.RemoveAll(path); err != nil {
+			t.Fatal(err)
+		}
+		r, err := embed.Verify(within(t), embed.VerifyOptions{DataDir: opts.DataDir, Keys: []string{key}})
+		if err != nil || r.Found > 0 || r.Signed == 0 || r.Key != key || r.Verdict != embed.IntactUpTo && !r.OK {
+			t.Errorf("without %s: %v\n%s", path, err, r)
+		}
+		if r, err := embed.Verify(within(t), embed.VerifyOptions{DataDir: opts.DataDir}); err != nil || r.Verdict != embed.Unauthenticated {
+			t.Errorf("without %s and a key: %v\n%s", path, err, r)
+		}
+	}
+}

@@ -154,7 +154,11 @@ func readRemoved(dataDir string) (r removedVolumes) {
 //
 // If the file is missing or cannot be read, no volume counts as removed.
 func withRemoved(dataDir string, streams []streamfiles.Stream) []streamfiles.Stream {
-	r := readRemoved(dataDir)
+	return readRemoved(dataDir).prependTo(streams)
+}
+
+// prependTo is withRemoved for known removed volumes.
+func (r removedVolumes) prependTo(streams []streamfiles.Stream) []streamfiles.Stream {
 	if r.Volume == 0 {
 		return streams
 	}

@@ -32,6 +32,7 @@
 //   - context.go: conversation contexts, and the keys derived for them
 //   - webhook.go: webhooks and their deliveries
 //   - volume.go: checkpoints and volumes
+//   - signers.go: the statements about the signers of the ledger
 //   - lost.go: lost ranges and blobs; decides whether a recorded loss explains a gap
 //   - removal.go: removed volumes and shredded content
 //   - kept.go: encodes the kept events of removed volumes

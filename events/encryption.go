@@ -334,6 +334,39 @@ func (d *HostReturned) prepared() (Data, []string) {
 	return &copied, blobsOf(d.Content.Plain.Result)
 }
 
+func (d *SessionOpened) sealable() sealable         { return &d.Content }
+func (d *SessionOpened) prepared() (Data, []string) { c := *d; return &c, nil }
+
+func (d *AgentSessionCreated) sealable() sealable         { return &d.Content }
+func (d *AgentSessionCreated) prepared() (Data, []string) { c := *d; return &c, nil }
+
+func (d *AgentSessionAttached) sealable() sealable         { return &d.Content }
+func (d *AgentSessionAttached) prepared() (Data, []string) { c := *d; return &c, nil }
+
+func (d *AgentPrompted) sealable() sealable { return &d.Content }
+func (d *AgentPrompted) prepared() (Data, []string) {
+	copied := *d
+	if d.Content.Plain == nil {
+		return &copied, nil
+	}
+	return &copied, blobsOf(&d.Content.Plain.Blocks)
+}
+
+func (d *AgentAnswered) sealable() sealable { return &d.Content }
+func (d *AgentAnswered) prepared() (Data, []string) {
+	copied := *d
+	if d.Content.Plain == nil {
+		return &copied, nil
+	}
+	return &copied, blobsOf(&d.Content.Plain.Text)
+}
+
+func (d *ContextUpdated) sealable() sealable         { return &d.Content }
+func (d *ContextUpdated) prepared() (Data, []string) { c := *d; return &c, nil }
+
+func (d *ContextNoted) sealable() sealable         { return &d.Content }
+func (d *ContextNoted) prepared() (Data, []string) { c := *d; return &c, nil }
+
 // measure returns the extent of output. The extent stays readable when the output is
 // encrypted.
 func measure(lines []Line) *OutputExtent {

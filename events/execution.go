@@ -64,9 +64,10 @@ type Body struct {
 	Blob *BlobRef `json:"blob,omitempty"`
 }
 
-// Content holds what a user can ask to shred: code, output, results, errors, tag values.
-// It is plain, or encrypted under the content key of a session. Destroying the key
-// shreds the content without breaking any proof.
+// Content holds what a user can ask to shred: code, output, results, errors, tag values,
+// prompts, intents, values of contexts. It is plain, or encrypted under the content key of
+// a session, or of what belongs to no session of the tenant. Destroying the key shreds the
+// content without breaking any proof.
 type Content[T any] struct {
 	// Plain is the readable content; nil when encrypted.
 	Plain *T `json:"plain,omitempty"`
@@ -115,7 +116,7 @@ type ExecutionRequested struct {
 	Content Content[RequestedContent] `json:"content"`
 	// SourceSHA256 is the hash of the original source.
 	SourceSHA256 string `json:"source_sha256"`
-	// FileName is the name shown in stack traces.
+	// FileName is the name shown in stack traces; empty if Content holds it.
 	FileName string `json:"file_name"`
 	// Stateful is true for an execution that restores and saves a heap.
 	Stateful bool `json:"stateful"`
@@ -157,6 +158,17 @@ type RequestedContent struct {
 	// members become properties of globalThis before the source is evaluated, at every
 	// attempt. Nil when there are none.
 	Globals *Body `json:"globals,omitempty"`
+	// FileName is the name shown in stack traces; absent if FileName of the event is set.
+	FileName string `json:"file_name,omitempty"`
+}
+
+// ShownFileName returns the name shown in stack traces; empty if it is encrypted and the
+// key is not available.
+func (d *ExecutionRequested) ShownFileName() string {
+	if d.FileName != "" {
+		return d.FileName
+	}
+	return d.Content.Value().FileName
 }
 
 // ExecutionStarted records that a runner started an attempt of an execution. With the

@@ -246,6 +246,15 @@ func examples() []events.Data {
 			Volume: 2, Blobs: []events.LostContent{{Kind: "heap", SHA256: heapOut}, {Kind: "text", SHA256: heapIn}},
 			Actor: events.Actor{Principal: "daybook", Transport: "embed"},
 		},
+		&events.LedgerSignersChanged{
+			LedgerID: webhook, Origin: "daybook/" + webhook + "/2", Number: 3, Action: "start", Key: "daybook/" + webhook + "/2+fa3ad126+AdIs2A3wGYwSG3cRzQ6b9ddoURBWW/yADJGNeXFGVpYd",
+			Ended: &events.EndedOrigin{
+				Origin: "daybook/" + webhook, Size: 1042, RootHash: "n9vhZ1JWmoVxaLrOZ4ALUSQbI2kkZsQF6OQdVzhB1Vs=", Reason: "the signing key was lost",
+				Unconfirmed: &events.CheckpointRef{Size: 1044, RootHash: "n9vhZ1JWmoVxaLrOZ4ALUSQbI2kkZsQF6OQdVzhB1Vs="}, Missing: []events.Hole{{From: 1043, To: 1044}},
+			},
+			Note:  "daybook-signers-v1\ndaybook/" + webhook + "/2\n3\n…\n\n\u2014 daybook/" + webhook + "/2 AAAA\n",
+			Actor: events.Actor{Principal: "daybook", Transport: "embed"},
+		},
 	}
 }
 
@@ -254,7 +263,9 @@ func examples() []events.Data {
 func later() []events.Data {
 	return []events.Data{
 		&events.ExecutionRequested{Interactive: true, Turn: &events.Turn{SessionID: logical, Number: 5, After: webhook, Reset: true, Heap: heapIn, QueuedSeq: 1040}, Context: &talk},
-		&events.ExecutionRequested{Content: events.Plain(events.RequestedContent{Globals: &events.Body{Text: `{"prompt":{"resources":[]}}`}})},
+		&events.ExecutionRequested{Content: events.Plain(events.RequestedContent{Globals: &events.Body{Text: `{"prompt":{"resources":[]}}`}, FileName: "plan.ts"})},
+		&events.SessionShredded{SessionID: logical, Kind: events.SessionLogical},
+		&events.SessionReset{SessionID: logical, Kind: events.SessionLogical, IdempotencySHA256: heapIn, IdempotencyKeyID: "5f0c77e2b8d49a11-7d026a3e019ab3c4"},
 		&events.ExecutionStarted{Callable: &events.Body{Text: `{"geo":["locate"]}`}},
 		&events.ExecutionFailed{Ending: events.Ending{TimersCancelled: 2}},
 		&events.ExecutionCompleted{Ending: events.Ending{Pristine: new(false)}},
@@ -269,7 +280,7 @@ func envelope(i int, d events.Data) events.Event {
 	e.ID = "019ab3c4-6a3e-7c51-8f0e-0000000000" + string("0123456789abcdef"[i/16]) + string("0123456789abcdef"[i%16])
 	e.Traceparent = trace
 	switch e.Type {
-	case events.TypeLedgerCheckpointed, events.TypeLedgerVolumeSealed, events.TypeLedgerVolumeOpened, events.TypeLedgerVolumeRemoved:
+	case events.TypeLedgerCheckpointed, events.TypeLedgerSignersChanged, events.TypeLedgerVolumeSealed, events.TypeLedgerVolumeOpened, events.TypeLedgerVolumeRemoved:
 		e.Tenant = events.LedgerTenant
 	}
 	return e

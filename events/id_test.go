@@ -131,6 +131,8 @@ func TestSubjects(t *testing.T) {
 			want, about = events.VolumeSubject("default"), "LEDGER-0002"
 		case events.TypeLedgerVolumeRemoved:
 			want, about = events.RemovalSubject("default"), "LEDGER-0001"
+		case events.TypeLedgerSignersChanged:
+			want, about = events.SignersSubject("default"), webhook
 		case events.TypeBlobsLost:
 			want, about = events.LossSubject("default"), "LEDGER-0002"
 		}

@@ -53,6 +53,7 @@ var kinds = []kind{
 	row(TypeLedgerVolumeRemoved, func(d *LedgerVolumeRemoved) string { return d.Volume.Stream() }, tenantOnly(RemovalSubject), concernsOther),
 	rowOf(TypeSessionReset, func(d *SessionReset) string { return d.SessionID }, (*SessionReset).subject, concernsSession),
 	row(TypeBlobsLost, func(d *BlobsLost) string { return d.Volume.Stream() }, tenantOnly(LossSubject), concernsOther),
+	row(TypeLedgerSignersChanged, func(d *LedgerSignersChanged) string { return d.LedgerID }, tenantOnly(SignersSubject), concernsOther),
 }
 
 // kind is a row of kinds.
@@ -208,5 +209,6 @@ func (*HostReturned) fact()             {}
 func (*SessionShredded) fact()          {}
 func (*LedgerVolumeRemoved) fact()      {}
 func (*SessionReset) fact()             {}
+func (*LedgerSignersChanged) fact()     {}
 func (*BlobsLost) fact()                {}
 func (*Unknown) fact()                  {}

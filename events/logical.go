@@ -18,7 +18,25 @@ const (
 	SessionLog SessionKind = "named"
 	// SessionACP is an ACP session.
 	SessionACP SessionKind = "acp"
+	// SessionNone stands for all content that belongs to no session. Only SessionShredded
+	// has this kind.
+	SessionNone SessionKind = "none"
 )
+
+// NoSessionID returns the key that stands for the content of a tenant that belongs to no
+// session: runs without a session, values and notes of conversation contexts, and tags that
+// clients set.
+func NoSessionID(tenant string) string {
+	sum := sha256.Sum256([]byte("daybook no session\x00" + tenant))
+	return hex.EncodeToString(sum[:])
+}
+
+// IntentIndexID returns the key that stands for the intents of a tenant. Its content key is
+// not used for content: keyed hashes of intents under it find the session of an intent.
+func IntentIndexID(tenant string) string {
+	sum := sha256.Sum256([]byte("daybook intents\x00" + tenant))
+	return hex.EncodeToString(sum[:])
+}
 
 // SessionID returns the key of a named session: 256 bits derived from tenant and name.
 // Names therefore never appear in a subject, and two tenants never share a key.
@@ -49,7 +67,8 @@ func IntentKey(tenant, intent string) string {
 // Appended when an intent is used for the first time, before the session is opened. Its
 // subject holds nothing else, so that only one of several concurrent appends succeeds.
 type SessionNamed struct {
-	// IntentKey is the key of the intent within its tenant.
+	// IntentKey is the key of the intent within its tenant. If content is encrypted, it is
+	// a keyed hash.
 	IntentKey string `json:"intent_key"`
 	// SessionID is the session of the intent.
 	SessionID string `json:"session_id"`
@@ -67,7 +86,8 @@ type SessionOpened struct {
 	Kind SessionKind `json:"kind"`
 	// Content is the purpose that the client stated.
 	Content Content[SessionContent] `json:"content"`
-	// IntentSHA256 is the hash of the intent; empty without one.
+	// IntentSHA256 is the hash of the intent, a keyed one if Content is encrypted; empty
+	// without an intent.
 	IntentSHA256 string `json:"intent_sha256,omitempty"`
 	// Actor opened it.
 	Actor Actor `json:"actor"`
@@ -241,8 +261,12 @@ type SessionReset struct {
 	Next *SessionNext `json:"next,omitempty"`
 	// Entries is the number of entries that the log of a named session has.
 	Entries int64 `json:"entries,omitempty"`
-	// IdempotencySHA256 is the hash of the tenant and the idempotency key.
+	// IdempotencySHA256 is the hash of the tenant and the idempotency key, a keyed one if
+	// IdempotencyKeyID is set.
 	IdempotencySHA256 string `json:"idempotency_sha256,omitempty"`
+	// IdempotencyKeyID is the id of the content key of the keyed hash. Once that key is
+	// destroyed, a repeated reset is a new one.
+	IdempotencyKeyID string `json:"idempotency_key_id,omitempty"`
 	// Actor reset the session.
 	Actor Actor `json:"actor"`
 }

@@ -103,10 +103,10 @@ func (r LostRange) HashSegments(fn func(from, to uint64, hash []byte) error) err
 	return nil
 }
 
-// valid reports whether an event at a position can record these ranges: they must be in
+// Valid reports whether an event at a position can record these ranges: they MUST be in
 // order, end before the position and before the event that named them, and have either all
 // of their hashes or none.
-func (l Lost) valid(position uint64) bool {
+func (l Lost) Valid(position uint64) bool {
 	last := uint64(0)
 	for _, r := range l {
 		if r.From <= last || r.To < r.From || r.To >= position || r.NamedAt > position || r.NamedAt <= r.To {
@@ -137,7 +137,7 @@ func (d *LedgerVolumeOpened) Losses(position uint64) Lost {
 	if len(list) == 0 && d.Hole != nil {
 		list = Lost{{From: d.Hole.From, To: d.Hole.To, NamedAt: position}}
 	}
-	if !list.valid(position) {
+	if !list.Valid(position) {
 		return nil
 	}
 	return list

@@ -88,16 +88,20 @@ func (e *NotRemovableError) Error() string {
 	return fmt.Sprintf("volume %d cannot be removed: %s", e.Volume, strings.Join(e.Reasons, "; "))
 }
 
-// SessionShredded records that the content of the executions of a session was shredded:
-// source, output, results, errors, tags, saved heaps. It was encrypted under the keys
-// named here, which are destroyed. All other events and all proofs remain.
+// SessionShredded records that the content of a session was shredded, or all content that
+// belongs to no session: source, output, results, errors, tags, saved heaps, prompts and
+// their answers, the intent, values of contexts. It was encrypted under the keys named here,
+// which are destroyed. All other events and all proofs remain.
 //
 // Appended when a client shreds a session that has no execution in progress, before the
 // keys are destroyed. After a crash between the two, the next start destroys them.
 type SessionShredded struct {
-	// SessionID is the key of the session; Session its name.
+	// SessionID is the key of the session; Session the name of a named one.
 	SessionID string `json:"session_id"`
 	Session   string `json:"session"`
+	// Kind is the kind of the session; absent for a named one. It is "none" for content that
+	// belongs to no session.
+	Kind SessionKind `json:"kind,omitempty"`
 	// KeyIDs are the ids of the destroyed keys.
 	KeyIDs []string `json:"key_ids"`
 	// Executions is the number of executions whose content was shredded.
@@ -106,8 +110,24 @@ type SessionShredded struct {
 	Actor Actor `json:"actor"`
 }
 
-// Shredded returns the error of shredded content. seq and at are those of the event that
-// records it.
-func Shredded(session string, seq uint64, at time.Time) *RemovedError {
-	return &RemovedError{What: "the content of session \"" + session + "\" was shredded", Seq: seq, At: at}
+// Label returns a human-readable description of the shredded content.
+func (d *SessionShredded) Label() string { return ShredLabel(d.Kind, d.Session, d.SessionID) }
+
+// ShredLabel returns a human-readable description of the content of a session: of a named
+// one by its name, of another one by its id, or of none.
+func ShredLabel(kind SessionKind, name, id string) string {
+	switch kind {
+	case SessionNone:
+		return "the content without a session"
+	case SessionLogical, SessionACP:
+		return "the content of session " + id
+	default:
+		return "the content of session \"" + name + "\""
+	}
+}
+
+// Shredded returns the error of shredded content. label is that of the event that records
+// it, and seq and at are its position and time.
+func Shredded(label string, seq uint64, at time.Time) *RemovedError {
+	return &RemovedError{What: label + " was shredded", Seq: seq, At: at}
 }

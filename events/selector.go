@@ -110,7 +110,7 @@ func ExecutionOf(e Event) string {
 		return d.ExecutionID
 	case *SessionEntryRecorded:
 		return d.ExecutionID
-	case *LedgerVolumeSealed, *LedgerVolumeOpened, *LedgerVolumeRemoved, *LedgerCheckpointed:
+	case *LedgerVolumeSealed, *LedgerVolumeOpened, *LedgerVolumeRemoved, *LedgerCheckpointed, *LedgerSignersChanged:
 		return ""
 	}
 	if e.Type.Webhook() || !ValidID(e.About()) {

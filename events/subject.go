@@ -131,6 +131,10 @@ func RemovalSubject(tenant string) string { return tenant + ".removal" }
 // LossSubject returns the subject of the lost heaps and texts of a tenant.
 func LossSubject(tenant string) string { return tenant + ".loss" }
 
+// SignersSubject returns the subject of the statements about the signers of the ledger; tenant
+// is LedgerTenant.
+func SignersSubject(tenant string) string { return tenant + ".signers" }
+
 // CancelSubject returns the NATS subject on which the runner of an execution listens for
 // cancel requests. It is not part of the ledger.
 func CancelSubject(tenant, execution string) string {

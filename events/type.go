@@ -54,6 +54,7 @@ const (
 	TypeHostReturned             Type = "daybook.host.returned.v1"
 	TypeSessionReset             Type = "daybook.session.reset.v1"
 	TypeBlobsLost                Type = "daybook.blobs.lost.v1"
+	TypeLedgerSignersChanged     Type = "daybook.ledger.signers_changed.v1"
 )
 
 // Terminal reports whether an event of this type ends its execution.

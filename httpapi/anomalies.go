@@ -7,8 +7,6 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"daybook/events"
-	"daybook/internal/web/access"
 	"daybook/projections"
 )
 
@@ -52,8 +50,8 @@ type anomalyAnswer struct{ Body AnomalyReport }
 
 func (a *api) anomalies(ctx context.Context, _ *struct{}) (*anomalyAnswer, error) {
 	tenant := a.visibleTenant(ctx)
-	if id, ok := access.From(ctx); ok && tenant == events.DefaultTenant && id.Scopes.Has(access.Admin) {
-		tenant = "" // an operator
+	if isOperator(ctx) {
+		tenant = ""
 	}
 	found, err := a.q.Anomalies(ctx, tenant, maxAnomalies)
 	if err != nil {

@@ -46,6 +46,7 @@ type api struct {
 	replay    Publisher
 	audit     *audit.Local // like proofs, nil unless Audit and Proofs are both set
 	proofs    Proofs
+	signers   Signers
 	blobs     Blobs
 	info      Version
 	wrote     highWater
@@ -69,12 +70,19 @@ func New(o Options) (http.Handler, error) {
 		}
 	}
 	a := &api{cmd: o.Commands, q: o.Queries, events: o.Events, log: o.Logger, guard: web.NewGuard(o.Hosts), info: o.Version, contexts: o.Contexts, hooks: o.Webhooks, replay: o.Replay, collector: o.Collector, catalog: o.Catalog, shredder: o.Shredder, volumes: o.Volumes}
+	a.signers = o.Signers
 	a.damage, a.scrub, a.blobs, a.budget, a.pace = o.Damage, o.Scrub, o.Blobs, o.Budget, o.Pace.withDefaults()
 	a.countLate, a.late.warned.Interval = o.CountLate, lateLogInterval
 	if a.reads = o.Reads; a.reads == nil {
 		a.reads = reads.New(reads.Options{})
 	}
 	a.live, a.outputs = feed.NewEvents(o.Events, a.reads), feed.NewOutput(o.Queries, a.reads)
+	if o.OnForget != nil {
+		o.OnForget(func(tenant string) {
+			a.live.Forget(tenant)
+			a.outputs.Forget()
+		})
+	}
 	if a.catalog == nil {
 		a.catalog = catalog.New(nil, catalog.Builtin{})
 	}
@@ -171,6 +179,7 @@ func (a *api) routes(mux *http.ServeMux) *document {
 	a.replayRoutes(r)
 	a.ledgerRoutes(r)
 	a.proofRoutes(r)
+	a.signerRoutes(r)
 	a.volumeRoutes(r)
 	a.webhookRoutes(r)
 	a.serviceRoutes(r)

@@ -65,6 +65,7 @@
 //   - ledgerevents.go: lists events of the ledger, and follows them for one client: first the
 //     stored ones, then new ones
 //   - ledger.go: reads and requests checkpoints; reads proofs and exports
+//   - signers.go: reads and changes the list of signing keys
 //   - blobs.go: reads blobs; sends the last bytes of one only if it matches its hash
 //   - tiles.go: reads the tiles of the tree, and creates entry bundles
 //   - volumes.go: lists, seals and removes volumes; decides who is the operator

@@ -46,7 +46,7 @@ func TestRemovedContent(t *testing.T) {
 	for want, err := range map[string]error{
 		"the content was removed on purpose": fmt.Errorf("read: %w", events.ErrRemoved),
 		"key was destroyed, or is missing":   fmt.Errorf("read: %w", events.ErrShredded),
-		`"s" was shredded`:                   fmt.Errorf("read: %w", events.Shredded("s", 7, time.Unix(0, 0))),
+		`"s" was shredded`:                   fmt.Errorf("read: %w", events.Shredded(`the content of session "s"`, 7, time.Unix(0, 0))),
 	} {
 		if f := removedFailure(err, subject{}); !strings.Contains(f.problem.Error, want) || f.problem.Status != http.StatusGone {
 			t.Errorf("%v: %+v", err, f.problem)

@@ -45,6 +45,13 @@ func (a *api) proofRoutes(r *router) {
 		Responses: checkpointAnswers(r),
 	}, []int{http.StatusBadRequest, http.StatusNotFound}, a.checkpoint)
 	register(r, huma.Operation{
+		OperationID: "get-cosigned-checkpoint", Method: http.MethodGet, Path: checkpointPath + "/cosigned", Tags: []string{tagLedger},
+		Summary: "Get the newest checkpoint that enough witnesses cosigned",
+		Description: "A signed note like that of /api/ledger/checkpoint, with the cosignatures of the witnesses (C2SP tlog-cosignature). It satisfies the policy of the server and is often older than the newest checkpoint. " +
+			"404 if the server has no witnesses, or too few have cosigned yet.",
+		Responses: checkpointAnswers(r),
+	}, []int{http.StatusNotFound}, a.cosignedCheckpoint)
+	register(r, huma.Operation{
 		OperationID: "sign-checkpoint", Method: http.MethodPost, Path: checkpointPath, Tags: []string{tagLedger},
 		Summary: "Sign a checkpoint of all recorded events",
 		Description: "The response is that of GET. The checkpoint covers all recorded events, except checkpoints at the end, and the position of Daybook-Min-Sequence in any case. " +
@@ -103,6 +110,7 @@ type checkpoint struct {
 	RootHash string      `json:"root_hash" doc:"RFC 6962 tree hash of their leaves, in base64."`
 	Note     string      `json:"note" doc:"The signed note."`
 	VKeys    []string    `json:"vkeys" doc:"Verification keys of the ledger, the newest last. Verifiers should get the key from a trusted source instead."`
+	Signers  string      `json:"signers,omitempty" doc:"Signed statements about the signers that a verifier needs for this checkpoint, each followed by an empty line; absent if the first key is the only one."`
 	Removed  uint64      `json:"removed,omitempty" doc:"Last position of the removed volumes; absent if there are none."`
 	Lost     events.Lost `json:"lost,omitempty" doc:"Positions that an event records as lost; absent if there are none."`
 	Pending  *pending    `json:"pending,omitempty" doc:"Positions after those that the checkpoint covers; absent if only checkpoints follow."`
@@ -180,6 +188,21 @@ func (a *api) checkpoint(ctx context.Context, in *checkpointInput) (*streamed, e
 	return a.showCheckpoint(ctx, c)
 }
 
+// cosignedCheckpoint responds with the newest checkpoint that enough witnesses cosigned.
+func (a *api) cosignedCheckpoint(ctx context.Context, _ *struct{}) (*streamed, error) {
+	if err := a.checkProofs(); err != nil {
+		return nil, err
+	}
+	if !a.proofs.HasWitnesses() {
+		return nil, fail(http.StatusNotFound, "not_found", "", "this server has no witnesses; start it with --witness-policy")
+	}
+	c, _, ok := a.proofs.Cosigned()
+	if !ok {
+		return nil, fail(http.StatusNotFound, "not_found", "", "too few witnesses have cosigned a checkpoint yet; try again later")
+	}
+	return a.showCheckpoint(ctx, c)
+}
+
 type signInput struct {
 	MinSequence uint64 `header:"Daybook-Min-Sequence" doc:"Position that the checkpoint must cover. It must be recorded."`
 }
@@ -229,7 +252,7 @@ func (a *api) showCheckpoint(ctx context.Context, c proof.Checkpoint) (*streamed
 	}
 	body := checkpoint{
 		Origin: c.Origin, Size: c.Size, RootHash: base64.StdEncoding.EncodeToString(c.Root[:]), Note: string(c.Note),
-		VKeys: a.proofs.VKeys(), Lost: a.proofs.Lost(), Removed: a.removal().UpTo(), Tenant: a.visibleTenant(ctx),
+		VKeys: a.proofs.VKeys(), Signers: string(a.proofs.Signers().Under(c)), Lost: a.proofs.Lost(), Removed: a.removal().UpTo(), Tenant: a.visibleTenant(ctx),
 	}
 	waiting, stop := context.WithTimeout(ctx, positionTimeout)
 	defer stop()

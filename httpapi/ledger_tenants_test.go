@@ -44,7 +44,7 @@ func TestProofsOfOneTenant(t *testing.T) {
 			t.Errorf("%s shows events of another tenant", name)
 		}
 	}
-	if r, err := audit.VerifyServer(t.Context(), remote, audit.VerifyOptions{Keys: []string{log.VKey()}}); err != nil || !r.OK || r.Complete {
+	if r, err := audit.VerifyServer(t.Context(), remote, audit.VerifyOptions{Tenant: "acme", Keys: []string{log.VKey()}}); err != nil || !r.OK || r.Complete {
 		t.Errorf("the server: %v\n%s", err, r)
 	}
 	for path, status := range map[string]int{

@@ -28,7 +28,14 @@ import (
 // audited is a stack whose ledger has proofs.
 func audited(t *testing.T, change ...func(*httpapi.Options)) (*stack, *translog.Log) {
 	t.Helper()
-	log, err := translog.Open(translog.Options{Dir: t.TempDir(), Every: time.Hour, NoSync: true, Logger: storetest.Logger(t)})
+	return auditedWith(t, translog.Options{}, change...)
+}
+
+// auditedWith is audited with some options of the Log.
+func auditedWith(t *testing.T, opts translog.Options, change ...func(*httpapi.Options)) (*stack, *translog.Log) {
+	t.Helper()
+	opts.Dir, opts.Every, opts.NoSync, opts.Logger = t.TempDir(), time.Hour, true, storetest.Logger(t)
+	log, err := translog.Open(opts)
 	if err != nil {
 		t.Fatal(err)
 	}

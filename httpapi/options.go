@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"daybook/audit"
 	"daybook/events"
@@ -116,6 +117,8 @@ type Proofs interface {
 	Size() uint64
 	// VKeys returns the verification keys of the ledger, the newest last.
 	VKeys() []string
+	// Signers returns the statements about the signers.
+	Signers() *proof.Signers
 	// Lost returns the positions that are recorded as lost.
 	Lost() events.Lost
 	// Latest returns the newest checkpoint, or false if there is none yet.
@@ -129,6 +132,17 @@ type Proofs interface {
 	// Covers reports whether a checkpoint covers all events up to the position last, except
 	// checkpoints at the end of this range. It waits until the event at last is hashed.
 	Covers(ctx context.Context, c proof.Checkpoint, last uint64) bool
+	// HasWitnesses reports whether witnesses are asked to cosign checkpoints.
+	HasWitnesses() bool
+	// Cosigned returns the newest checkpoint that enough witnesses cosigned, and the time at
+	// which they knew no larger one. It reports false if there is none.
+	Cosigned() (c proof.Checkpoint, at time.Time, ok bool)
+	// WitnessClaims returns the sizes of the checkpoints that witnesses claim to have cosigned
+	// and do not show, and that the ledger does not continue, by the name of the witness.
+	WitnessClaims() map[string]uint64
+	// WitnessRefusals returns why witnesses refuse the checkpoints of this server, by the name of
+	// the witness: they do not know its key or its origin.
+	WitnessRefusals() map[string]string
 	// Leaves returns the leaf hashes of a range of positions, both ends included, as far
 	// as they are hashed.
 	Leaves(from, to uint64) ([]proof.Hash, error)
@@ -174,14 +188,19 @@ type Options struct {
 	Collector Collector
 	// Volumes serves /api/ledger/volumes.
 	Volumes Volumes
-	// Shredder serves DELETE /api/sessions/{name}/content.
+	// Shredder serves DELETE /api/sessions/{name}/content and /api/content.
 	Shredder Shredder
+	// OnForget, if set, gets a function that drops the decrypted content that the handler
+	// keeps for a moment. The caller MUST call it after content of a tenant was shredded.
+	OnForget func(forget func(tenant string))
 	// Replay serves POST /api/sessions/{name}/replay.
 	Replay Publisher
 	// Audit and Proofs serve checkpoints, tiles, proofs and exports. Both are needed.
 	// The field SessionOf of Audit is ignored.
 	Audit  *audit.Local
 	Proofs Proofs
+	// Signers serves changes of /api/ledger/signers and /api/ledger/key/rotate, with Proofs.
+	Signers Signers
 	// Blobs serves /api/ledger/blobs.
 	Blobs Blobs
 	// Damage serves /api/ledger/damage. Default: no damage. Scrub serves

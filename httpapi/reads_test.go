@@ -196,7 +196,7 @@ func TestVerifyWithReadScope(t *testing.T) {
 	}, s.auditGet(http.MethodPost, reader...))
 	before := s.lastSeq()
 	unsigned := before - c.Size
-	r, err := audit.VerifyServer(t.Context(), remote, audit.VerifyOptions{Keys: []string{log.VKey()}})
+	r, err := audit.VerifyServer(t.Context(), remote, audit.VerifyOptions{Tenant: "acme", Keys: []string{log.VKey()}})
 	if err != nil || r.Verdict != audit.IntactUpTo || r.Unsigned != unsigned || unsigned != 4 || r.Executions != 5 {
 		t.Errorf("%v\n%s", err, r)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -21,7 +22,9 @@ func (a *api) serviceRoutes(r *router) {
 	register(r, version, nil,
 		func(context.Context, *struct{}) (*versionAnswer, error) { return &versionAnswer{Body: a.info}, nil })
 	register(r, op("get-health", "/healthz", "Check that the process is alive", "For liveness checks. Does not report whether the service is ready."), nil,
-		func(context.Context, *struct{}) (*healthAnswer, error) { return &healthAnswer{Body: health{"ok"}}, nil })
+		func(context.Context, *struct{}) (*healthAnswer, error) {
+			return &healthAnswer{Body: health{Status: "ok"}}, nil
+		})
 	register(r, op("get-readiness", "/readyz", "Check that the service is ready", "Answers 503 until it is. With --auth, only callers with a token get the reason."), nil, a.readiness)
 }
 
@@ -29,6 +32,18 @@ type versionAnswer struct{ Body Version }
 
 type health struct {
 	Status string `json:"status" doc:"ok or ready."`
+	// Cosigned is of readiness only. It does not decide whether the service is ready.
+	Cosigned *cosignedHealth `json:"cosigned,omitempty" doc:"The newest checkpoint that enough witnesses cosigned, for callers that may see why the service is not ready; absent without witnesses."`
+}
+
+type cosignedHealth struct {
+	Size uint64     `json:"size" doc:"Number of events that it covers; 0 if there is none yet."`
+	Time *time.Time `json:"time,omitempty" doc:"Time at which the witnesses knew no larger checkpoint; absent if there is none yet."`
+	Age  float64    `json:"age_seconds,omitempty" doc:"Seconds since then."`
+	// Claims are no damage: a witness may be wrong.
+	Claims map[string]uint64 `json:"claims,omitempty" doc:"Witnesses that claim, without showing it, to have cosigned a checkpoint that the ledger does not continue, each with the number of events; absent if there are none."`
+	// Refusals are no damage: the witness needs another key.
+	Refusals map[string]string `json:"refusals,omitempty" doc:"Witnesses that do not know the key or the origin of this server and refuse its checkpoints, each with the reason; absent if there are none."`
 }
 
 type healthAnswer struct{ Body health }
@@ -40,7 +55,16 @@ func (a *api) readiness(ctx context.Context, _ *struct{}) (*healthAnswer, error)
 		}
 		return nil, unavailable("not ready: %v", err)
 	}
-	return &healthAnswer{Body: health{"ready"}}, nil
+	answer := &healthAnswer{Body: health{Status: "ready"}}
+	if _, known := access.From(ctx); known && a.proofs != nil && a.proofs.HasWitnesses() {
+		answer.Body.Cosigned = &cosignedHealth{}
+		if c, at, ok := a.proofs.Cosigned(); ok {
+			*answer.Body.Cosigned = cosignedHealth{Size: c.Size, Time: &at, Age: time.Since(at).Seconds()}
+		}
+		answer.Body.Cosigned.Claims = a.proofs.WitnessClaims()
+		answer.Body.Cosigned.Refusals = a.proofs.WitnessRefusals()
+	}
+	return answer, nil
 }
 
 // plainRoutes adds the routes that are not in the document.

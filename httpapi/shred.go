@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -13,19 +15,26 @@ import (
 	"daybook/ledger"
 )
 
-// Shredder shreds the content of sessions. *embed.Daybook implements it.
+// Shredder shreds the content of sessions, and of what belongs to no session. *embed.Daybook implements it.
 type Shredder interface {
-	Shred(ctx context.Context, tenant, session string, force bool, actor events.Actor) (retention.ShredResult, error)
+	Shred(ctx context.Context, tenant string, t retention.Target, force bool, actor events.Actor) (retention.ShredResult, error)
 }
 
 func (a *api) shredRoutes(r *router) {
 	register(r, huma.Operation{
 		OperationID: "shred-session", Method: http.MethodDelete, Path: "/api/sessions/{name}/content", Tags: []string{tagSessions},
 		Summary: "Shred the content of a session",
-		Description: "Destroys the content keys that encrypt the sources, output, results, errors, tags and heaps of the session's runs. Other recorded data and all proofs stay. Later requests for the content are answered with the time and the position of the event that records the destruction. " +
-			"Affects only runs recorded while the server ran with --erasable-sessions. Refused while runs of the session are in progress and, without force, while other runs depend on its heaps or a content key of the session is missing.",
+		Description: "Destroys the content keys that encrypt the sources, output, results, errors, tags and heaps of the session's runs, the prompts of an ACP session, and the intent of a logical one. Other recorded data and all proofs stay. Later requests for the content are answered with the time and the position of the event that records the destruction. " +
+			"Affects only content recorded while the server ran with --erasable-sessions. Refused while runs of the session are in progress and, without force, while other runs depend on its heaps or a content key of the session is missing. name is the name of a named session, the intent or ref of a logical session, or the id of any session or its first 12 characters.",
 		Metadata: map[string]any{scopeKey: access.Admin},
 	}, []int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict}, a.shred)
+	register(r, huma.Operation{
+		OperationID: "shred-without-session", Method: http.MethodDelete, Path: "/api/content", Tags: []string{tagSessions},
+		Summary: "Shred the content without a session",
+		Description: "Destroys the content keys of everything of the tenant that belongs to no session: runs without a session, values and notes of conversation contexts, and tags that clients set. The content of sessions stays. " +
+			"Affects only content recorded while the server ran with --erasable-sessions. Refused while such runs are in progress and, without force, while runs of sessions depend on their heaps or a content key is missing.",
+		Metadata: map[string]any{scopeKey: access.Admin},
+	}, []int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict}, a.shredWithoutSession)
 }
 
 type shredInput struct {
@@ -41,11 +50,53 @@ type shredAnswer struct {
 }
 
 func (a *api) shred(ctx context.Context, in *shredInput) (*shredAnswer, error) {
+	t, err := a.shredTarget(ctx, in.Name)
+	if err != nil {
+		return nil, err
+	}
+	return a.shredContent(ctx, t, in.Force)
+}
+
+type shredRestInput struct {
+	Force bool `query:"force" doc:"True also removes heaps that runs of sessions depend on, and shreds although content keys are missing."`
+}
+
+func (shredRestInput) about() subject { return subject{"session", "Session", ""} }
+
+func (a *api) shredWithoutSession(ctx context.Context, in *shredRestInput) (*shredAnswer, error) {
+	return a.shredContent(ctx, retention.Target{Kind: events.SessionNone}, in.Force)
+}
+
+// minShredPrefix is the number of characters of an id that name a session to shred. The
+// list of sessions of the command line shows as many.
+const minShredPrefix = 12
+
+// shredTarget returns the session that a text names: by its complete name, intent, ref or
+// id, or by the start of its id. The start of a name is not enough to destroy something.
+func (a *api) shredTarget(ctx context.Context, text string) (retention.Target, error) {
+	s, err := a.session(ctx, text)
+	switch {
+	case errors.Is(err, events.ErrNotFound):
+		return retention.Named(text), nil // the ledger decides: the projections may be behind
+	case err != nil:
+		return retention.Target{}, err
+	}
+	named := s.Kind != events.SessionACP && s.Name != nil && *s.Name == text
+	if !named && !slices.Contains(s.Refs, text) && (len(text) < minShredPrefix || !strings.HasPrefix(s.SessionID, text)) {
+		return retention.Named(text), nil
+	}
+	if s.Kind == events.SessionLog {
+		return retention.Named(*s.Name), nil
+	}
+	return retention.Target{Kind: s.Kind, SessionID: s.SessionID}, nil
+}
+
+func (a *api) shredContent(ctx context.Context, t retention.Target, force bool) (*shredAnswer, error) {
 	if a.shredder == nil {
 		return nil, absent("this server does not shred content")
 	}
 	r := requestOf(ctx)
-	done, err := a.shredder.Shred(ctx, r.tenant, in.Name, in.Force, r.actor)
+	done, err := a.shredder.Shred(ctx, r.tenant, t, force, r.actor)
 	var refused *retention.RefusedError
 	if errors.As(err, &refused) {
 		return nil, fail(http.StatusConflict, string(ledger.CodeConflict), "session", "%s", refused.Message)

@@ -17,8 +17,8 @@ import (
 // shredder returns the result that the test sets.
 type shredder func(tenant, session string, force bool, actor events.Actor) (retention.ShredResult, error)
 
-func (s shredder) Shred(_ context.Context, tenant, session string, force bool, actor events.Actor) (retention.ShredResult, error) {
-	return s(tenant, session, force, actor)
+func (s shredder) Shred(_ context.Context, tenant string, t retention.Target, force bool, actor events.Actor) (retention.ShredResult, error) {
+	return s(tenant, t.Name, force, actor)
 }
 
 func TestShredSession(t *testing.T) {

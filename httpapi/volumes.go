@@ -36,10 +36,10 @@ type Volume struct {
 	Stream  string  `json:"stream" doc:"JetStream stream of the volume."`
 	First   uint64  `json:"first" doc:"Position of the first event."`
 	Last    uint64  `json:"last" doc:"Position of the last event; first - 1 while there is none."`
-	Bytes   uint64  `json:"bytes" doc:"Size of the events on disk in bytes."`
+	Bytes   *uint64 `json:"bytes" nullable:"true" doc:"Size of the events of all tenants on disk in bytes; null if the caller is not the operator."`
 	Sealed  bool    `json:"sealed" doc:"True if the volume is sealed: it takes no more events."`
 	FirstAt *string `json:"first_at" nullable:"true" doc:"Time when the first event was stored; null while there is none."`
-	LastAt  *string `json:"last_at" nullable:"true" doc:"Time when the last event was stored; null while there is none."`
+	LastAt  *string `json:"last_at" nullable:"true" doc:"Time when the last event was stored; null while there is none, and if the caller is not the operator."`
 }
 
 const volumesPath = "/api/ledger/volumes"
@@ -48,7 +48,7 @@ func (a *api) volumeRoutes(r *router) {
 	register(r, huma.Operation{
 		OperationID: "list-volumes", Method: http.MethodGet, Path: volumesPath, Tags: []string{tagLedger},
 		Summary:     "List the volumes of the ledger",
-		Description: "The ledger is stored in volumes. Each is a stream that starts where the one before it ends. Positions are counted over all volumes; only the newest one takes events.",
+		Description: "The ledger is stored in volumes. Each is a stream that starts where the one before it ends. Positions are counted over all volumes; only the newest one takes events. The size and the time of the last event are for operators: tokens of the tenant default with the scopes read and admin.",
 	}, nil, a.listVolumes)
 	register(r, huma.Operation{
 		OperationID: "seal-volume", Method: http.MethodPost, Path: volumesPath + "/seal", Tags: []string{tagLedger},
@@ -86,7 +86,11 @@ func (a *api) listVolumes(ctx context.Context, _ *struct{}) (*volumesAnswer, err
 	out := &volumesAnswer{}
 	out.Body.Volumes = make([]Volume, 0, len(list))
 	for _, v := range list {
-		out.Body.Volumes = append(out.Body.Volumes, showVolume(v))
+		shown := showVolume(v)
+		if !isOperator(ctx) {
+			shown.Bytes, shown.LastAt = nil, nil // they show the events of other tenants
+		}
+		out.Body.Volumes = append(out.Body.Volumes, shown)
 	}
 	if r := a.volumes.Removed(); r.UpTo() > 0 {
 		shown := showRemoval(r)
@@ -100,18 +104,28 @@ type sealAnswer struct {
 	Body Volume
 }
 
-// checkOperator refuses callers of other tenants than the default one. A volume holds
-// events of all tenants, and the reasons against its removal may reveal some of them.
-func checkOperator(ctx context.Context) error {
+// volumesOfAll says why only the operator may change volumes. The reasons against the
+// removal of a volume may reveal events of other tenants.
+const volumesOfAll = "volumes hold events of all tenants"
+
+// isOperator reports whether the caller may read about the events of all tenants: without
+// authentication every caller may.
+func isOperator(ctx context.Context) bool {
+	id, ok := access.From(ctx)
+	return ok && id.Tenant == events.DefaultTenant && id.Scopes.Has(access.Admin)
+}
+
+// checkOperator refuses callers of other tenants than the default one. why is the reason.
+func checkOperator(ctx context.Context, why string) error {
 	if requestOf(ctx).tenant == events.DefaultTenant {
 		return nil
 	}
 	return fail(http.StatusForbidden, codeForbidden, "Authorization",
-		"volumes hold events of all tenants: send a token of the tenant %s with the scope admin", events.DefaultTenant)
+		"%s: send a token of the tenant %s with the scope admin", why, events.DefaultTenant)
 }
 
 func (a *api) sealVolume(ctx context.Context, _ *struct{}) (*sealAnswer, error) {
-	if err := checkOperator(ctx); err != nil {
+	if err := checkOperator(ctx, volumesOfAll); err != nil {
 		return nil, err
 	}
 	if a.volumes == nil {
@@ -128,7 +142,7 @@ func (a *api) sealVolume(ctx context.Context, _ *struct{}) (*sealAnswer, error) 
 }
 
 func showVolume(v events.VolumeInfo) Volume {
-	shown := Volume{Volume: int(v.Number), Stream: v.Number.Stream(), First: v.First, Last: v.Last, Bytes: v.Bytes, Sealed: v.Sealed}
+	shown := Volume{Volume: int(v.Number), Stream: v.Number.Stream(), First: v.First, Last: v.Last, Bytes: &v.Bytes, Sealed: v.Sealed}
 	if !v.Began.IsZero() {
 		began, ended := events.FormatTime(v.Began), events.FormatTime(v.Ended)
 		shown.FirstAt, shown.LastAt = &began, &ended
@@ -171,7 +185,7 @@ type removeAnswer struct {
 }
 
 func (a *api) removeVolume(ctx context.Context, in *removeInput) (*removeAnswer, error) {
-	if err := checkOperator(ctx); err != nil {
+	if err := checkOperator(ctx, volumesOfAll); err != nil {
 		return nil, err
 	}
 	if a.volumes == nil {

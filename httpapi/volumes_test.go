@@ -12,14 +12,19 @@ import (
 	"daybook/internal/web/access"
 )
 
-// fakeVolumes is a ledger whose volumes hold no events.
+// fakeVolumes is a ledger whose active volume holds events up to last.
 type fakeVolumes struct {
 	sealed  int
+	last    uint64 // of the active volume
 	removed events.Removal
 }
 
 func (s *fakeVolumes) Volumes(context.Context) ([]events.VolumeInfo, error) {
-	return []events.VolumeInfo{{Number: events.Volume(s.sealed + 1), First: 1}}, nil
+	v := events.VolumeInfo{Number: events.Volume(s.sealed + 1), First: 1}
+	if s.last > 0 {
+		v.Last, v.Bytes, v.Began, v.Ended = s.last, 1000, time.Unix(1, 0), time.Unix(2, 0)
+	}
+	return []events.VolumeInfo{v}, nil
 }
 
 func (s *fakeVolumes) SealVolume(_ context.Context, actor events.Actor) (events.VolumeInfo, error) {
@@ -90,22 +95,48 @@ func TestVolumes(t *testing.T) {
 	}
 }
 
-// Volumes hold events of all tenants: only the default tenant may seal or remove them,
-// whatever scopes the token of another tenant has.
+// Volumes hold events of all tenants, and keys sign them: only the default tenant may change
+// them, whatever scopes the token of another tenant has.
 func TestVolumesNeedOperator(t *testing.T) {
 	t.Parallel()
 	k := newKeeper(t)
 	s := start(t, k.option)
-	for _, path := range []string{"/api/ledger/volumes/seal", "/api/ledger/volumes/1/remove"} {
+	for _, path := range []string{"/api/ledger/volumes/seal", "/api/ledger/volumes/1/remove", "/api/ledger/signers", "/api/ledger/key/rotate"} {
 		body := ""
 		if strings.HasSuffix(path, "remove") {
 			body = `{"export_sha256":"` + strings.Repeat("0", 64) + `"}`
+		}
+		if strings.HasSuffix(path, "signers") {
+			body = "{}"
 		}
 		for tenant, refused := range map[string]bool{"acme": true, events.DefaultTenant: false} {
 			got := s.do("POST", path, body, bearer(k.token(tenant, "admin", access.Admin))...)
 			if (got.StatusCode == http.StatusForbidden) != refused {
 				t.Errorf("POST %s by an administrator of %s: %d %s", path, tenant, got.StatusCode, got.body)
 			}
+		}
+	}
+}
+
+// The size of a volume and the time of its last event show what other tenants record: they are for
+// operators.
+func TestVolumesHideOtherTenants(t *testing.T) {
+	t.Parallel()
+	k := newKeeper(t)
+	s := start(t, k.option, func(o *httpapi.Options) { o.Volumes = &fakeVolumes{last: 9} })
+	for _, tc := range []struct {
+		who, token string
+		all        bool
+	}{
+		{"acme", k.token("acme", "ada", access.Read), false},
+		{"an administrator of acme", k.token("acme", "ada", access.Read, access.Admin), false},
+		{"a reader of default", k.token(events.DefaultTenant, "eve", access.Read), false},
+		{"an operator", k.token(events.DefaultTenant, "ops", access.Read, access.Admin), true},
+	} {
+		var list struct{ Volumes []httpapi.Volume }
+		s.do("GET", "/api/ledger/volumes", "", bearer(tc.token)...).into(t, http.StatusOK, &list)
+		if v := list.Volumes[0]; (v.Bytes != nil) != tc.all || (v.LastAt != nil) != tc.all || v.FirstAt == nil || v.Last != 9 {
+			t.Errorf("%s is answered %+v", tc.who, v)
 		}
 	}
 }

@@ -66,7 +66,14 @@ func (l *Ledger) OpenAgentSession(ctx context.Context, o AgentOpening) (id strin
 		return "", 0, err
 	}
 	d.SessionID = opened.SessionID
-	if seq, err = l.store.Append(ctx, l.newEvent(o.Tenant, validTraceparent(o.Traceparent), d), 0); err != nil {
+	keyID, done, err := l.useContentKey(o.Tenant, d.SessionID)
+	if err != nil {
+		return "", 0, err
+	}
+	defer done()
+	e := l.newEvent(o.Tenant, validTraceparent(o.Traceparent), d)
+	e.EncryptWithKey = keyID
+	if seq, err = l.store.Append(ctx, e, 0); err != nil {
 		return "", 0, unavailable("open the session", err)
 	}
 	return opened.SessionID, seq, nil
@@ -81,7 +88,13 @@ func (l *Ledger) AttachAgentSession(ctx context.Context, tenant string, d events
 		return 0, err
 	}
 	d.Servers, d.Actor = serverNames(d.Servers), sanitizeActor(d.Actor)
-	return l.inAgentSession(ctx, tenant, &d)
+	keyID, done, err := l.useAgentKey(ctx, tenant, d.SessionID)
+	if err != nil {
+		return 0, err
+	}
+	defer done()
+	e, err := l.appendInAgentSession(ctx, tenant, "", keyID, &d)
+	return e.Seq, err
 }
 
 // ConfigureAgentSession records new settings of an ACP session and returns the position
@@ -197,12 +210,17 @@ func (l *Ledger) recordPrompt(ctx context.Context, p AgentPrompt, d *events.Agen
 	if p.Recorded {
 		return done, nil
 	}
-	blocks, err := l.storeBody(ctx, p.Tenant, p.Blocks)
+	keyID, release, err := l.useAgentKey(ctx, p.Tenant, p.Session)
+	if err != nil {
+		return PromptReceipt{}, err
+	}
+	defer release()
+	blocks, err := l.storeEncryptedBody(ctx, p.Tenant, keyID, p.Blocks)
 	if err != nil {
 		return PromptReceipt{}, err
 	}
 	d.Content = events.Plain(events.PromptContent{Blocks: blocks, Title: truncate(strings.ToValidUTF8(p.Title, "\uFFFD"), maxTitleBytes)})
-	e, err := l.appendInAgentSession(ctx, p.Tenant, p.Traceparent, d)
+	e, err := l.appendInAgentSession(ctx, p.Tenant, p.Traceparent, keyID, d)
 	if err != nil {
 		return PromptReceipt{}, err
 	}
@@ -215,13 +233,19 @@ func (l *Ledger) recordPrompt(ctx context.Context, p AgentPrompt, d *events.Agen
 func (l *Ledger) AnswerCommand(ctx context.Context, tenant, session, prompt, text string, cleared bool) (seq uint64, err error) {
 	ctx, answered := l.withAnswerDeadline(ctx)
 	defer answered(&err)
-	body, err := l.storeBody(ctx, tenant, text)
+	keyID, done, err := l.useAgentKey(ctx, tenant, session)
 	if err != nil {
 		return 0, err
 	}
-	return l.inAgentSession(ctx, tenant, &events.AgentAnswered{
+	defer done()
+	body, err := l.storeEncryptedBody(ctx, tenant, keyID, text)
+	if err != nil {
+		return 0, err
+	}
+	e, err := l.appendInAgentSession(ctx, tenant, "", keyID, &events.AgentAnswered{
 		SessionID: session, PromptID: prompt, Content: events.Plain(events.AnswerContent{Text: body}), Cleared: cleared,
 	})
+	return e.Seq, err
 }
 
 // agentSession returns the newest event of an ACP session that is not deleted.
@@ -245,16 +269,33 @@ func (l *Ledger) agentSession(ctx context.Context, tenant, session string) (even
 }
 
 func (l *Ledger) inAgentSession(ctx context.Context, tenant string, d events.Data) (uint64, error) {
-	e, err := l.appendInAgentSession(ctx, tenant, "", d)
+	e, err := l.appendInAgentSession(ctx, tenant, "", "", d)
 	return e.Seq, err
 }
 
-// appendInAgentSession appends an event to an ACP session that exists.
-func (l *Ledger) appendInAgentSession(ctx context.Context, tenant, traceparent string, d events.Data) (events.Event, error) {
+// useAgentKey is useContentKey for an ACP session that exists, so that no key is created for
+// another.
+func (l *Ledger) useAgentKey(ctx context.Context, tenant, session string) (keyID string, done func(), err error) {
+	if l.opts.Keys == nil || !l.opts.EncryptContent {
+		return "", func() {}, nil
+	}
+	if err := checkTenant(tenant); err != nil {
+		return "", nil, err
+	}
+	if _, err := l.agentSession(ctx, tenant, session); err != nil {
+		return "", nil, err
+	}
+	return l.useContentKey(tenant, session)
+}
+
+// appendInAgentSession appends an event to an ACP session that exists, encrypted if keyID is
+// not empty.
+func (l *Ledger) appendInAgentSession(ctx context.Context, tenant, traceparent, keyID string, d events.Data) (events.Event, error) {
 	if err := checkTenant(tenant); err != nil {
 		return events.Event{}, err
 	}
 	e := l.newEvent(tenant, validTraceparent(traceparent), d)
+	e.EncryptWithKey = keyID
 	err := retry(ctx, "write to session "+e.About(), func() error {
 		last, err := l.agentSession(ctx, tenant, e.About())
 		if err != nil {

@@ -57,10 +57,10 @@ func (l *Ledger) recordRunTags(ctx context.Context, r Request, terminal events.E
 		return nil
 	}
 	// The tag edit of the run is stored after its terminal event.
-	_, err := l.editTags(ctx, r.Tenant, heap.SHA256, r.ContentKeyID(), terminal.Seq, func(edits []events.Event) *events.HeapTagged {
+	_, err := l.editTags(ctx, r.Tenant, heap.SHA256, terminal.Seq, func(edits []events.Event) (*events.HeapTagged, string) {
 		for _, e := range edits {
 			if d, ok := e.Data.(*events.HeapTagged); ok && d.ExecutionID == r.ExecutionID {
-				return nil
+				return nil, ""
 			}
 		}
 		return &events.HeapTagged{
@@ -70,8 +70,11 @@ func (l *Ledger) recordRunTags(ctx context.Context, r Request, terminal events.E
 			ExecutionID: r.ExecutionID,
 			AppliesAt:   terminal.Seq,
 			Actor:       r.Actor,
-		}
+		}, r.ContentKeyID()
 	})
+	if errors.Is(err, events.ErrShredded) {
+		return nil // the tags are shredded with the run
+	}
 	return err
 }
 

@@ -121,10 +121,11 @@ type Options struct {
 	EngineID string
 	// HostCallHashes records only the hashes of the arguments and answers of host calls.
 	HostCallHashes bool
-	// Keys holds the content keys; nil for none. EncryptNamedSessions encrypts the
-	// content of runs in a named session, so that it can be shredded.
-	Keys                 Keys
-	EncryptNamedSessions bool
+	// Keys holds the content keys; nil for none. EncryptContent encrypts content under the
+	// key of its session, or under the key of content without a session, so that it can be
+	// shredded.
+	Keys           Keys
+	EncryptContent bool
 	// AnswerTimeout is the time limit of a client's command. A command that takes longer
 	// fails with CodeUnavailable. Default: 4.5 s.
 	AnswerTimeout time.Duration

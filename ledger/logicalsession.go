@@ -75,10 +75,19 @@ func (l *Ledger) OpenSession(ctx context.Context, o Opening) (_ OpenResult, err 
 		SessionID: id, Kind: o.Kind, Content: events.Plain(events.SessionContent{Intent: o.Intent}),
 		Actor: sanitizeActor(o.Actor), Parent: o.Parent, Head: o.Head,
 	}
+	e := l.newEvent(o.Tenant, validTraceparent(o.Traceparent), d)
 	if o.Intent != "" {
-		d.IntentSHA256 = events.Hash([]byte(o.Intent))
+		keyID, done, err := l.useContentKey(o.Tenant, id)
+		if err != nil {
+			return OpenResult{}, err
+		}
+		defer done()
+		e.EncryptWithKey = keyID
+		if d.IntentSHA256, err = l.keyedHash(keyID, events.Hash([]byte(o.Intent))); err != nil {
+			return OpenResult{}, err
+		}
 	}
-	seq, err := l.store.Append(ctx, l.newEvent(o.Tenant, validTraceparent(o.Traceparent), d), 0)
+	seq, err := l.store.Append(ctx, e, 0)
 	switch {
 	case errors.Is(err, events.ErrConflict):
 		return OpenResult{SessionID: id}, nil // another opening with this intent was first
@@ -138,22 +147,27 @@ func checkSessionID(field, id string) error {
 // sessionForIntent returns the session id of an intent. The first call for an intent
 // chooses the id.
 func (l *Ledger) sessionForIntent(ctx context.Context, o Opening) (id string, err error) {
-	key := events.IntentKey(o.Tenant, o.Intent)
+	keys, err := l.intentKeys(o.Tenant, o.Intent)
+	if err != nil {
+		return "", err
+	}
 	err = retry(ctx, "look up the intent", func() error {
-		e, err := l.store.Last(ctx, events.IntentSubject(o.Tenant, key))
-		switch {
-		case err == nil:
-			d, ok := e.Data.(*events.SessionNamed)
-			if !ok {
-				return newerSessionError(key, e)
+		for _, key := range keys {
+			e, err := l.store.Last(ctx, events.IntentSubject(o.Tenant, key))
+			switch {
+			case err == nil:
+				d, ok := e.Data.(*events.SessionNamed)
+				if !ok {
+					return newerSessionError(key, e)
+				}
+				id = d.SessionID
+				return nil
+			case !errors.Is(err, events.ErrNotFound):
+				return err
 			}
-			id = d.SessionID
-			return nil
-		case !errors.Is(err, events.ErrNotFound):
-			return err
 		}
 		id = events.NewSessionID()
-		_, err = l.store.Append(ctx, l.newEvent(o.Tenant, validTraceparent(o.Traceparent), &events.SessionNamed{IntentKey: key, SessionID: id}), 0)
+		_, err = l.store.Append(ctx, l.newEvent(o.Tenant, validTraceparent(o.Traceparent), &events.SessionNamed{IntentKey: keys[0], SessionID: id}), 0)
 		return err
 	})
 	return id, err

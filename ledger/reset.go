@@ -111,7 +111,11 @@ type resetTarget interface {
 // small for long sessions, because many clients may hold one while they wait for the
 // session's lock.
 type resetHistory struct {
-	heap, key string
+	heap string
+	// key is the hash of the idempotency key, or empty. keyedHash returns the keyed hash
+	// that an event has instead.
+	key       string
+	keyedHash func(keyID, hash string) (string, error)
 	// firstSeq and lastSeq are the positions of the first and the last event.
 	firstSeq, lastSeq uint64
 	// earlier is the earlier reset with the same hash of the idempotency key, or nil;
@@ -147,15 +151,23 @@ func (p *resetHistory) add(e events.Event) error {
 		names(d.InputHeap, d.OutputHeap)
 	case *events.SessionReset:
 		names(d.Heap)
-		if p.key != "" && p.earlier == nil && d.IdempotencySHA256 == p.key {
+		if p.key == "" || p.earlier != nil {
+			return nil
+		}
+		key, err := p.keyedHash(d.IdempotencyKeyID, p.key)
+		if errors.Is(err, events.ErrShredded) {
+			return nil
+		}
+		if err == nil && d.IdempotencySHA256 == key {
 			p.earlier, p.earlierSeq = d, e.Seq
 		}
+		return err
 	}
 	return nil
 }
 
 func (l *Ledger) reset(ctx context.Context, r Reset, place resetTarget) (done ResetResult, err error) {
-	past := &resetHistory{heap: r.Heap}
+	past := &resetHistory{heap: r.Heap, keyedHash: l.keyedHash}
 	if r.IdempotencyKey != "" {
 		past.key = events.Hash([]byte("daybook reset\x00" + r.Tenant + "\x00" + r.IdempotencyKey))
 	}
@@ -206,7 +218,18 @@ func (l *Ledger) reset(ctx context.Context, r Reset, place resetTarget) (done Re
 		if err != nil {
 			return err
 		}
-		d.Heap, d.IdempotencySHA256, d.Actor = r.Heap, past.key, sanitizeActor(r.Actor)
+		d.Heap, d.Actor = r.Heap, sanitizeActor(r.Actor)
+		if past.key != "" {
+			keyID, done, err := l.useContentKey(r.Tenant, place.session())
+			if err != nil {
+				return err
+			}
+			defer done()
+			d.IdempotencyKeyID = keyID
+			if d.IdempotencySHA256, err = l.keyedHash(keyID, past.key); err != nil {
+				return err
+			}
+		}
 		seq, err := l.store.Append(ctx, l.newEvent(r.Tenant, validTraceparent(r.Traceparent), d), int64(last.Seq))
 		done = ResetResult{SessionID: d.SessionID, Kind: d.Kind, Seq: seq}
 		return err

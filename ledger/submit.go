@@ -136,10 +136,11 @@ func (l *Ledger) record(ctx context.Context, run validSubmission) (Receipt, erro
 	}
 	req.Context = s.Context
 	req.Warnings = slices.Concat(s.Warnings, run.limitWarnings, unknown)
-	keyID, err := l.encryptRequest(s.Tenant, req)
+	keyID, done, err := l.encryptRequest(s, req)
 	if err != nil {
 		return Receipt{}, err
 	}
+	defer done()
 	source, err := l.storeEncryptedBody(ctx, s.Tenant, keyID, s.Code)
 	if err != nil {
 		return Receipt{}, err
@@ -148,7 +149,11 @@ func (l *Ledger) record(ctx context.Context, run validSubmission) (Receipt, erro
 	if err != nil {
 		return Receipt{}, err
 	}
-	req.Content = events.Plain(events.RequestedContent{Source: source, Tags: s.Tags, Globals: globals})
+	content := events.RequestedContent{Source: source, Tags: s.Tags, Globals: globals}
+	if keyID != "" {
+		content.FileName = s.FileName
+	}
+	req.Content = events.Plain(content)
 	if s.LogicalSession != "" {
 		unlock, err := l.sessions.lock(ctx, sessionLock(s.Tenant, s.LogicalSession))
 		if err != nil {

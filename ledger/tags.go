@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strings"
@@ -21,15 +22,42 @@ func (l *Ledger) SetTags(ctx context.Context, tenant, heap string, tags map[stri
 	if tags == nil {
 		tags = map[string]string{}
 	}
-	// The new tags do not depend on earlier ones, so that known edits need not be read
-	// again.
-	return l.editTags(ctx, tenant, heap, "", l.edits.upTo(tenant, heap), func([]events.Event) *events.HeapTagged {
-		return &events.HeapTagged{
+	keyID, done, err := l.UseKeyOfContent(tenant, "")
+	if err != nil {
+		return 0, err
+	}
+	defer done()
+	after := l.edits.upTo(tenant, heap)
+	if keyID != "" {
+		after = l.edits.beforeNewest(tenant, heap)
+	}
+	var releases []func()
+	defer func() {
+		for _, release := range releases {
+			release()
+		}
+	}()
+	// Without encryption the new tags do not depend on earlier ones, so that known edits
+	// need not be read again.
+	return l.editClientTags(ctx, tenant, heap, after, func(edits []events.Event) (*events.HeapTagged, string) {
+		d := &events.HeapTagged{
 			Heap:    heap,
 			Content: events.Plain(events.TagContent{Tags: tags}),
 			Edit:    events.EditSet,
 			Actor:   sanitizeActor(actor),
 		}
+		if keyID == "" {
+			return d, ""
+		}
+		// The tags of a heap are shredded with the session whose run set the first ones. While
+		// that session is being shredded, the new tags would be lost under its key.
+		if _, before := currentTags(edits); before != "" {
+			if id, release, err := l.UseKeyOfContent(tenant, before); err == nil {
+				releases = append(releases, release)
+				return d, id
+			}
+		}
+		return d, keyID
 	})
 }
 
@@ -42,8 +70,8 @@ func (l *Ledger) DeleteTags(ctx context.Context, tenant, heap string, keys []str
 	ctx, answered := l.withAnswerDeadline(ctx)
 	defer answered(&err)
 	// The edits before the one in force need not be read again.
-	return l.editTags(ctx, tenant, heap, "", l.edits.beforeNewest(tenant, heap), func(edits []events.Event) *events.HeapTagged {
-		tags := currentTags(edits)
+	return l.editClientTags(ctx, tenant, heap, l.edits.beforeNewest(tenant, heap), func(edits []events.Event) (*events.HeapTagged, string) {
+		tags, keyID := currentTags(edits)
 		before := len(tags)
 		if keys == nil {
 			clear(tags)
@@ -52,22 +80,32 @@ func (l *Ledger) DeleteTags(ctx context.Context, tenant, heap string, keys []str
 			delete(tags, strings.TrimSpace(k))
 		}
 		if len(tags) == before {
-			return nil
+			return nil, ""
 		}
 		return &events.HeapTagged{
 			Heap:    heap,
 			Content: events.Plain(events.TagContent{Tags: tags}),
 			Edit:    events.EditDelete,
 			Actor:   sanitizeActor(actor),
-		}
+		}, keyID // the remaining values are content of the edit before
 	})
 }
 
-// editTags records an edit of a heap's tags, encrypted if keyID is not empty. It
-// calls edit with the heap's edits stored after a position. If another edit is stored
-// before the append, the append fails and edit is called again. edit returns nil if
-// there is nothing to record.
-func (l *Ledger) editTags(ctx context.Context, tenant, heap, keyID string, after uint64, edit func([]events.Event) *events.HeapTagged) (seq uint64, err error) {
+// editClientTags is editTags for an edit that is made again if a shred destroyed the key of
+// the tags before it: it then finds these tags erased.
+func (l *Ledger) editClientTags(ctx context.Context, tenant, heap string, after uint64, edit func([]events.Event) (*events.HeapTagged, string)) (seq uint64, err error) {
+	seq, err = l.editTags(ctx, tenant, heap, after, edit)
+	if errors.Is(err, events.ErrShredded) {
+		seq, err = l.editTags(ctx, tenant, heap, after, edit)
+	}
+	return seq, err
+}
+
+// editTags records an edit of a heap's tags. It calls edit with the heap's edits stored
+// after a position. If another edit is stored before the append, the append fails and edit
+// is called again. edit returns nil if there is nothing to record, and the id of the key to
+// encrypt the tags under, or empty. The error is CodeGone if that key was destroyed.
+func (l *Ledger) editTags(ctx context.Context, tenant, heap string, after uint64, edit func([]events.Event) (d *events.HeapTagged, keyID string)) (seq uint64, err error) {
 	if err := checkTenant(tenant); err != nil {
 		return 0, err
 	}
@@ -86,13 +124,18 @@ func (l *Ledger) editTags(ctx context.Context, tenant, heap, keyID string, after
 		if err != nil {
 			return err
 		}
-		d := edit(edits)
+		d, keyID := edit(edits)
 		if d == nil {
 			if len(edits) > 0 {
 				seq = edits[len(edits)-1].Seq
 			}
 			return nil
 		}
+		done, err := l.useKey(keyID)
+		if err != nil {
+			return err
+		}
+		defer done()
 		e := l.newEvent(tenant, "", d)
 		e.EncryptWithKey = keyID
 		seq, err = l.store.Append(ctx, e, int64(position))
@@ -161,12 +204,14 @@ func newestEdit(edits []events.Event) (newest events.Event, at uint64) {
 	return newest, at
 }
 
-// currentTags returns a copy of the tags that hold after the edits.
-func currentTags(edits []events.Event) map[string]string {
-	tags := map[string]string{}
+// currentTags returns a copy of the tags that hold after the edits, and the id of the key
+// that they are encrypted under, or empty.
+func currentTags(edits []events.Event) (tags map[string]string, keyID string) {
+	tags = map[string]string{}
 	newest, _ := newestEdit(edits)
 	if d, ok := newest.Data.(*events.HeapTagged); ok {
 		maps.Copy(tags, d.Content.Value().Tags)
+		keyID = events.ContentKeyID(d)
 	}
-	return tags
+	return tags, keyID
 }

@@ -19,14 +19,9 @@ const (
 	maxWarningBytes = 512
 )
 
-// storeBody returns short text inline and stores longer text as a blob first, so that no
-// event is refused for its size.
-func (l *Ledger) storeBody(ctx context.Context, tenant, text string) (events.Body, error) {
-	return l.storeEncryptedBody(ctx, tenant, "", text)
-}
-
-// storeEncryptedBody is storeBody for an encrypted event. If keyID is not empty, it also
-// encrypts the blob.
+// storeEncryptedBody returns short text inline and stores longer text as a blob first, so that
+// no event is refused for its size. If keyID is not empty, it encrypts the blob; the event MUST
+// then be encrypted too.
 func (l *Ledger) storeEncryptedBody(ctx context.Context, tenant, keyID, text string) (events.Body, error) {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	if len(text) <= events.InlineBytes && jsonLen(text) <= inlineJSONBytes {

@@ -129,7 +129,7 @@ func (s *Server) endContextUse(ctx context.Context, u *contextUse, t tool, a arg
 		return body
 	}
 	call := contextstore.Call{
-		Tool: t.name, Arguments: a, CalledAt: u.startedAt, Summary: summaryOf(ans, body), ResultSHA256: events.Hash(body),
+		Tool: t.name, Arguments: a, IsCommand: !t.readOnly, CalledAt: u.startedAt, Summary: summaryOf(ans, body), ResultSHA256: events.Hash(body),
 		// The note of a recorded command is durable before the client gets the answer.
 		Durable: ans.seq != 0,
 	}

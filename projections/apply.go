@@ -74,14 +74,14 @@ func (a *applier) applyRequested(e *events.Event, d *events.ExecutionRequested) 
 	if d.Turn != nil {
 		logical, turn = d.Turn.SessionID, d.Turn.Number
 	}
-	added, err := a.execCount(a.s.request, e.Tenant, d.ExecutionID, e.Seq, e.Time.UnixMilli(), asJSON(content.Source), d.FileName, tags,
+	added, err := a.execCount(a.s.request, e.Tenant, d.ExecutionID, e.Seq, e.Time.UnixMilli(), asJSON(content.Source), d.ShownFileName(), tags,
 		orNull(d.Heap), orNull(d.Session), orNull(d.SessionID), d.Limits.HeapMemoryMaxMB, d.Limits.ExecutionTimeoutSecs, asJSON(d.Actor), warningsJSON(d.Warnings), logical, turn)
 	if err != nil {
 		return err
 	}
 	if added == 1 {
 		if key := events.ContentKeyID(d); key != "" {
-			if err := a.exec(a.s.seal, e.Tenant, d.ExecutionID, key); err != nil {
+			if err := a.exec(a.s.seal, e.Tenant, d.ExecutionID, key, d.FileName == ""); err != nil {
 				return err
 			}
 		}
@@ -272,7 +272,7 @@ func (a *applier) applyTagged(e *events.Event, d *events.HeapTagged) error {
 	if tags == nil {
 		tags = map[string]string{}
 	}
-	if err := a.exec(a.s.edit, e.Tenant, d.Heap, e.Seq, effective, string(d.Edit), asJSON(d.Actor), asJSON(tags), orNull(d.ExecutionID), e.Time.UnixMilli()); err != nil {
+	if err := a.exec(a.s.edit, e.Tenant, d.Heap, e.Seq, effective, string(d.Edit), asJSON(d.Actor), asJSON(tags), orNull(d.ExecutionID), e.Time.UnixMilli(), orNull(events.ContentKeyID(d))); err != nil {
 		return err
 	}
 	return a.setTags(e, d.Heap, effective, tags)

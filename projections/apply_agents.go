@@ -26,18 +26,18 @@ func (a *applier) applyAgent(e *events.Event) error {
 	switch d := e.Data.(type) {
 	case *events.AgentSessionAttached:
 		w := d.Content.Value()
-		return a.exec(a.s.agentAttach, id, w.Cwd, directoriesJSON(w))
+		return a.exec(a.s.agentAttach, id, w.Cwd, directoriesJSON(w), orNull(events.ContentKeyID(d)))
 	case *events.AgentSessionConfigured:
 		return a.exec(a.s.agentConfigure, id, asJSON(d.Config))
 	case *events.AgentPrompted:
 		c := d.Content.Value()
-		if err := a.exec(a.s.agentPrompt, e.Seq, id, d.PromptID, e.Time.UnixMilli(), asJSON(c.Blocks), orNull(c.Title), orNull(d.ExecutionID)); err != nil {
+		if err := a.exec(a.s.agentPrompt, e.Seq, id, d.PromptID, e.Time.UnixMilli(), asJSON(c.Blocks), orNull(c.Title), orNull(d.ExecutionID), orNull(events.ContentKeyID(d))); err != nil {
 			return err
 		}
 		return a.exec(a.s.agentTitle, id, orNull(c.Title))
 	case *events.AgentAnswered:
 		c := d.Content.Value()
-		if err := a.exec(a.s.agentAnswer, id, d.PromptID, asJSON(c.Text)); err != nil || !d.Cleared {
+		if err := a.exec(a.s.agentAnswer, id, d.PromptID, asJSON(c.Text), orNull(events.ContentKeyID(d))); err != nil || !d.Cleared {
 			return err
 		}
 		return a.exec(a.s.agentClear, id, d.PromptID, e.Seq)
@@ -55,7 +55,7 @@ func (a *applier) applyAgentCreated(e *events.Event, d *events.AgentSessionCreat
 	if d.Fork != nil {
 		parent, position = d.Fork.SessionID, min(d.Fork.Position, e.Seq-1)
 	}
-	added, err := a.execCount(a.s.agentCreate, e.Tenant, d.SessionID, e.Seq, e.Time.UnixMilli(), w.Cwd, directoriesJSON(w), asJSON(d.Config), parent, position)
+	added, err := a.execCount(a.s.agentCreate, e.Tenant, d.SessionID, e.Seq, e.Time.UnixMilli(), w.Cwd, directoriesJSON(w), asJSON(d.Config), parent, position, orNull(events.ContentKeyID(d)))
 	if err != nil {
 		return err
 	}

@@ -141,6 +141,7 @@ func (a *applier) applyContextEvent(e *events.Event) error {
 		}
 		content := d.Content.Value()
 		r.Preferences, r.Custom = content.UserPreferences, content.Custom
+		r.addOwnKey(events.ContentKeyID(d))
 		r.touchUpdated(e.Time)
 	case *events.ContextCleared:
 		if err := a.resetContext(e, d.ContextRef); err != nil {
@@ -183,6 +184,10 @@ func (a *applier) applyNoted(e *events.Event, d *events.ContextNoted) error {
 		r.reset(d.Since.Time)
 	}
 	r.touch(d.UsedAt.Time)
+	if key := events.ContentKeyID(d); key != "" {
+		r.addOwnKey(key)
+		r.touchUpdated(d.UsedAt.Time) // a rebuild without the key does not know the times of the uses
+	}
 	content := d.Content.Value()
 	for _, c := range content.Calls {
 		at := events.FormatTime(c.CalledAt.Time)
@@ -204,7 +209,8 @@ func (a *applier) applyNoted(e *events.Event, d *events.ContextNoted) error {
 }
 
 // eraseInContexts erases the runs, answers and resources of all contexts that list a
-// run under a content key: one run cannot be removed from a summary.
+// run under a content key: one run cannot be removed from a summary. It erases everything of
+// a context whose edits or notes are under the key.
 func (a *applier) eraseInContexts(tenant, key string) error {
 	rows, err := a.bind(a.s.contextsWithKey).QueryContext(a.ctx, tenant, key)
 	if err != nil {
@@ -227,7 +233,11 @@ func (a *applier) eraseInContexts(tenant, key string) error {
 		}
 	}
 	for k, r := range a.contexts { // including changes of this batch
-		if k.tenant == tenant && r != nil && slices.Contains(r.KeyIDs, key) {
+		switch {
+		case k.tenant != tenant || r == nil:
+		case slices.Contains(r.OwnKeyIDs, key):
+			r.contextBody = contextBody{}
+		case slices.Contains(r.KeyIDs, key):
 			r.forget()
 		}
 	}

@@ -56,7 +56,7 @@ func (a *applier) applyLogical(e *events.Event) error {
 
 func (a *applier) applyLogicalOpened(e *events.Event, d *events.SessionOpened) error {
 	added, err := a.execCount(a.s.logicalOpen, e.Tenant, d.SessionID, string(d.Kind), orNull(d.Content.Value().Intent), orNull(d.IntentSHA256),
-		asJSON(d.Actor), orNull(d.Parent), e.Seq, e.Time.UnixMilli(), orNull(d.Head))
+		asJSON(d.Actor), orNull(d.Parent), e.Seq, e.Time.UnixMilli(), orNull(d.Head), orNull(events.ContentKeyID(d)))
 	if err != nil || added == 1 {
 		a.usageOf(e.Tenant).Sessions += added
 		return err

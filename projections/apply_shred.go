@@ -1,34 +1,40 @@
 package projections
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	"daybook/events"
 )
 
-// applyShredded erases the readable content of a session's runs. The result equals that
-// of a rebuild, which no longer has the content keys.
+// applyShredded erases the readable content under the destroyed keys. The result equals
+// that of a rebuild, which no longer has the keys.
 func (a *applier) applyShredded(e *events.Event, d *events.SessionShredded) error {
 	for _, key := range d.KeyIDs {
 		if err := errors.Join(
-			a.exec(a.s.shred, e.Tenant, key, d.Session, e.Seq, e.Time.UnixMilli()),
+			a.exec(a.s.shred, e.Tenant, key, d.Label(), e.Seq, e.Time.UnixMilli()),
 			a.exec(a.s.blank, e.Tenant, key, asJSON(events.Body{})),
 			a.exec(a.s.blankOutput, e.Tenant, key),
 			a.exec(a.s.blankCalls, e.Tenant, key),
-			a.blankTags(e, key),
+			a.blankTags(e.Tenant, key),
+			a.exec(a.s.blankIntent, e.Tenant, key),
+			a.exec(a.s.blankWorkspace, e.Tenant, key),
+			a.exec(a.s.blankPrompts, key, asJSON(events.Body{})),
+			a.exec(a.s.blankAnswers, key, asJSON(events.Body{})),
+			a.exec(a.s.blankTitle, key),
 			a.eraseInContexts(e.Tenant, key),
 		); err != nil {
 			return err
 		}
 	}
 	for k, st := range a.states {
-		if k.tenant == e.Tenant && st.session.String == d.SessionID {
+		if k.tenant == e.Tenant {
 			delete(a.states, k) // the next event reads it again, without tags
 			if st.isUnstored {
 				if err := a.exec(a.s.extent, st.id, st.lastSeq, st.extent.Line, st.extent.Byte, st.extent.Open); err != nil {
@@ -41,51 +47,67 @@ func (a *applier) applyShredded(e *events.Event, d *events.SessionShredded) erro
 	return nil
 }
 
-// blankTags empties the tags that runs set: in the history, and as current tags where
-// no later edit has replaced them.
-func (a *applier) blankTags(e *events.Event, key string) error {
-	type edit struct {
-		heap           string
-		seq, effective uint64
+// withoutShredded returns an event without the readable content if its key was destroyed
+// according to an earlier event. The process that destroys a key has it until then, so an
+// event that it read before may still be readable.
+func (a *applier) withoutShredded(e *events.Event) (*events.Event, error) {
+	key := events.ContentKeyID(e.Data)
+	if key == "" {
+		return e, nil
 	}
-	rows, err := a.bind(a.s.sealedEdits).QueryContext(a.ctx, e.Tenant, key)
+	var n int
+	if err := a.queryRow(a.s.isShredded, e.Tenant, key).Scan(&n); err != nil || n == 0 {
+		return e, err
+	}
+	stripped := *e
+	events.StripPlaintext(&stripped)
+	return &stripped, nil
+}
+
+// blankTags empties the tags that are encrypted under a key: in the history, and as current
+// tags.
+func (a *applier) blankTags(tenant, key string) error {
+	rows, err := a.bind(a.s.sealedTags).QueryContext(a.ctx, tenant, key)
 	if err != nil {
 		return err
 	}
-	var list []edit
+	inForce := map[string]string{}
 	for rows.Next() {
-		var t edit
-		if err := rows.Scan(&t.heap, &t.seq, &t.effective); err != nil {
+		var heap, tags string
+		if err := rows.Scan(&heap, &tags); err != nil {
 			return errors.Join(err, rows.Close())
 		}
-		list = append(list, t)
+		inForce[heap] = tags
 	}
 	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
 		return err
 	}
-	slices.SortFunc(list, func(a, b edit) int { return cmp.Compare(a.seq, b.seq) }) // equal ledgers give equal files
-	for _, t := range list {
-		if err := errors.Join(a.exec(a.s.blankEdit, e.Tenant, t.heap, t.seq), a.setTags(e, t.heap, t.effective, map[string]string{})); err != nil {
+	for _, heap := range slices.Sorted(maps.Keys(inForce)) { // equal ledgers give equal files
+		tags := map[string]string{}
+		if err := json.Unmarshal([]byte(inForce[heap]), &tags); err != nil {
+			return err
+		}
+		if err := a.indexTags(tenant, heap, tags, nil); err != nil {
 			return err
 		}
 	}
-	return nil
+	return errors.Join(a.exec(a.s.blankTags, tenant, key), a.exec(a.s.blankEdits, tenant, key))
 }
 
 // findShred returns the error for an execution whose content was shredded, or nil.
 func findShred(ctx context.Context, q interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }, tenant, id string) (*events.RemovedError, error) {
-	var session string
+	var label string
 	var seq uint64
 	var at int64
-	err := q.QueryRowContext(ctx, `SELECT s.session, s.seq, s.at FROM executions x JOIN sealed_runs r ON r.execution = x.id JOIN shreds s ON s.tenant = r.tenant AND s.key_id = r.key_id
-		WHERE x.tenant = ? AND x.execution_id = ?`, tenant, id).Scan(&session, &seq, &at)
+	err := q.QueryRowContext(ctx, `SELECT s.label, s.seq, s.at FROM executions x JOIN sealed_runs r ON r.execution = x.id JOIN shreds s ON s.tenant = r.tenant AND s.key_id = r.key_id
+		WHERE x.tenant = ? AND x.execution_id = ?`, tenant, id).Scan(&label, &seq, &at)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("check whether execution %s was shredded: %w", id, err)
 	}
-	return events.Shredded(session, seq, time.UnixMilli(at)), nil
+	return events.Shredded(label, seq, time.UnixMilli(at)), nil
 }

@@ -14,7 +14,8 @@ import (
 	"daybook/events"
 )
 
-// setTags makes tags current on a heap from a position, unless newer tags are.
+// setTags makes the tags of an event current on a heap from a position, unless newer tags
+// are.
 func (a *applier) setTags(e *events.Event, heap string, effective uint64, tags map[string]string) error {
 	if !events.ValidHash(heap) {
 		return a.recordAnomaly(e, "tags of %.80q, which is no heap", heap)
@@ -34,7 +35,7 @@ func (a *applier) setTags(e *events.Event, heap string, effective uint64, tags m
 			return err
 		}
 	}
-	if err := a.exec(a.s.force, e.Tenant, heap, effective, newJSON); err != nil {
+	if err := a.exec(a.s.force, e.Tenant, heap, effective, newJSON, orNull(events.ContentKeyID(e.Data))); err != nil {
 		return err
 	}
 	if oldJSON == newJSON {

@@ -51,6 +51,8 @@ type contextBody struct {
 	WindowStart int                        `json:"window_start,omitempty"`
 	// KeyIDs holds the content keys of the encrypted runs that the context lists.
 	KeyIDs []string `json:"sealed,omitempty"`
+	// OwnKeyIDs holds the content keys of the edits and notes of the context.
+	OwnKeyIDs []string `json:"own_sealed,omitempty"`
 }
 
 // keptCall is a call as stored, with the hash that identifies it.
@@ -95,7 +97,14 @@ func (r *contextRow) reset(at time.Time) {
 // forget erases runs, answers and resources from the context, some of which are
 // shredded. It keeps the values that the client has set.
 func (b *contextBody) forget() {
-	*b = contextBody{Preferences: b.Preferences, Custom: b.Custom}
+	*b = contextBody{Preferences: b.Preferences, Custom: b.Custom, OwnKeyIDs: b.OwnKeyIDs}
+}
+
+// addOwnKey adds the content key of an edit or a note.
+func (b *contextBody) addOwnKey(key string) {
+	if key != "" && !slices.Contains(b.OwnKeyIDs, key) {
+		b.OwnKeyIDs = append(b.OwnKeyIDs, key)
+	}
 }
 
 // addKey adds the content key of a run that the context lists.

@@ -157,6 +157,10 @@ func (a *applier) apply(e *events.Event) error {
 			return err
 		}
 	}
+	e, err := a.withoutShredded(e)
+	if err != nil {
+		return err
+	}
 	switch d := e.Data.(type) {
 	case *events.ExecutionRequested:
 		return a.applyRequested(e, d)
@@ -204,7 +208,7 @@ func (a *applier) apply(e *events.Event) error {
 		return a.applyLostBlobs(e, d.LostBlobs)
 	case *events.BlobsLost:
 		return a.applyLostBlobs(e, d.Of(e.Tenant))
-	case *events.LedgerCheckpointed, *events.LedgerVolumeSealed:
+	case *events.LedgerCheckpointed, *events.LedgerVolumeSealed, *events.LedgerSignersChanged:
 		return nil // they change no table; package audit reads them from the ledger
 	case *events.Unknown:
 		return a.unknownType(e, d)

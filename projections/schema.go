@@ -2,7 +2,7 @@ package projections
 
 // SchemaVersion is the version of the file layout. A file of another version is rebuilt
 // from the ledger.
-const SchemaVersion = 26
+const SchemaVersion = 27
 
 // Times are milliseconds since 1970 UTC. Bodies (source, result, error), actors and
 // usage are JSON as recorded.
@@ -75,13 +75,17 @@ CREATE INDEX IF NOT EXISTS heaps_by_age ON heaps (tenant, seq);
 CREATE TABLE IF NOT EXISTS tag_edits (
 	tenant TEXT NOT NULL, heap TEXT NOT NULL, seq INTEGER NOT NULL, effective INTEGER NOT NULL,
 	edit TEXT NOT NULL, actor TEXT NOT NULL, tags TEXT NOT NULL, execution_id TEXT, at INTEGER NOT NULL,
+	key_id TEXT, -- of the key that encrypts the tags in the ledger
 	PRIMARY KEY (tenant, heap, seq)
 ) WITHOUT ROWID;
--- The tags in force by heap, and the position since which they hold.
+CREATE INDEX IF NOT EXISTS tag_edits_by_key ON tag_edits (tenant, key_id) WHERE key_id IS NOT NULL;
+-- The tags in force by heap, the position since which they hold, and the key that
+-- encrypts them in the ledger.
 CREATE TABLE IF NOT EXISTS tagged (
-	tenant TEXT NOT NULL, heap TEXT NOT NULL, effective INTEGER NOT NULL, tags TEXT NOT NULL,
+	tenant TEXT NOT NULL, heap TEXT NOT NULL, effective INTEGER NOT NULL, tags TEXT NOT NULL, key_id TEXT,
 	PRIMARY KEY (tenant, heap)
 ) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS tagged_by_key ON tagged (tenant, key_id) WHERE key_id IS NOT NULL;
 -- The tags in force, from the pair to the heaps. A pair is its hash: see pairOf. The key
 -- of a heap is stored as bytes, which halves the size of the rows that a query reads.
 CREATE TABLE IF NOT EXISTS heap_tags (
@@ -122,10 +126,13 @@ CREATE TABLE IF NOT EXISTS tenant_usage (
 ) WITHOUT ROWID;
 
 -- Runs whose content is encrypted in the ledger, and the keys that were destroyed.
-CREATE TABLE IF NOT EXISTS sealed_runs (execution INTEGER PRIMARY KEY, tenant TEXT NOT NULL, key_id TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS sealed_runs (
+	execution INTEGER PRIMARY KEY, tenant TEXT NOT NULL, key_id TEXT NOT NULL,
+	hides_name INTEGER NOT NULL -- whether the name of the file is encrypted too
+);
 CREATE INDEX IF NOT EXISTS sealed_runs_by_key ON sealed_runs (tenant, key_id);
 CREATE TABLE IF NOT EXISTS shreds (
-	tenant TEXT NOT NULL, key_id TEXT NOT NULL, session TEXT NOT NULL, seq INTEGER NOT NULL, at INTEGER NOT NULL, PRIMARY KEY (tenant, key_id)
+	tenant TEXT NOT NULL, key_id TEXT NOT NULL, label TEXT NOT NULL, seq INTEGER NOT NULL, at INTEGER NOT NULL, PRIMARY KEY (tenant, key_id)
 ) WITHOUT ROWID;
 
 CREATE TABLE IF NOT EXISTS unknown_events (seq INTEGER PRIMARY KEY, tenant TEXT NOT NULL, type TEXT NOT NULL, at INTEGER NOT NULL, subject TEXT NOT NULL, body BLOB NOT NULL);
@@ -154,6 +161,7 @@ CREATE TABLE IF NOT EXISTS agent_sessions (
 	tenant TEXT NOT NULL, session_id TEXT NOT NULL,
 	created_seq INTEGER NOT NULL, updated_seq INTEGER NOT NULL, updated_at INTEGER NOT NULL,
 	cwd TEXT NOT NULL, directories TEXT NOT NULL, config TEXT NOT NULL, title TEXT,
+	key_id TEXT, -- of the key that encrypts the directories in the ledger
 	parent TEXT, parent_seq INTEGER,
 	closed INTEGER NOT NULL DEFAULT 0, deleted_seq INTEGER,
 	UNIQUE (tenant, session_id)
@@ -162,10 +170,15 @@ CREATE INDEX IF NOT EXISTS agent_sessions_by_use ON agent_sessions (tenant, upda
 CREATE TABLE IF NOT EXISTS agent_prompts (
 	seq INTEGER PRIMARY KEY, session INTEGER NOT NULL, prompt_id TEXT NOT NULL, at INTEGER NOT NULL,
 	blocks TEXT NOT NULL, title TEXT, execution_id TEXT, answer TEXT,
+	-- the keys that encrypt the prompt and the answer in the ledger
+	key_id TEXT, answer_key_id TEXT,
 	-- the event since which a new client is not told of what came before
 	cleared_seq INTEGER
 );
 CREATE INDEX IF NOT EXISTS agent_prompts_by_session ON agent_prompts (session, seq);
+CREATE INDEX IF NOT EXISTS agent_prompts_by_key ON agent_prompts (key_id) WHERE key_id IS NOT NULL;
+CREATE INDEX IF NOT EXISTS agent_answers_by_key ON agent_prompts (answer_key_id) WHERE answer_key_id IS NOT NULL;
+CREATE INDEX IF NOT EXISTS agent_sessions_by_key ON agent_sessions (tenant, key_id) WHERE key_id IS NOT NULL;
 `
 
 // contextSchema has a row for each recorded conversation context, and a row for each of
@@ -193,6 +206,7 @@ const logicalSchema = `
 CREATE TABLE IF NOT EXISTS logical_sessions (
 	tenant TEXT NOT NULL, session_id TEXT NOT NULL,
 	kind TEXT NOT NULL, intent TEXT, intent_sha256 TEXT, actor TEXT NOT NULL, parent TEXT,
+	key_id TEXT, -- of the key that encrypts the intent in the ledger
 	opened_seq INTEGER NOT NULL, opened_at INTEGER NOT NULL, used_at INTEGER NOT NULL,
 	-- the state, which turn left it, and the last turn before a break
 	head TEXT, head_turn INTEGER NOT NULL DEFAULT 0, reset_turn INTEGER NOT NULL DEFAULT 0,
@@ -200,6 +214,7 @@ CREATE TABLE IF NOT EXISTS logical_sessions (
 	revision INTEGER NOT NULL DEFAULT 0, primary_source TEXT, catalog_sha256 TEXT, broken TEXT,
 	PRIMARY KEY (tenant, session_id)
 ) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS logical_sessions_by_key ON logical_sessions (tenant, key_id) WHERE key_id IS NOT NULL;
 CREATE UNIQUE INDEX IF NOT EXISTS logical_sessions_by_age ON logical_sessions (tenant, opened_seq);
 -- The catalog entries that a session got since its last break.
 CREATE TABLE IF NOT EXISTS taught (

@@ -25,12 +25,82 @@ func fileSays(t *testing.T, path, text string) bool {
 	return bytes.Contains(raw, []byte(text))
 }
 
+// openFile opens projections until the test ends, and returns their path.
+func openFile(t *testing.T) (s *projections.Store, path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "p.db")
+	s, err := projections.Open(t.Context(), projections.Options{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s, path
+}
+
+// wantErased requires that a text is in no file of projections.
+func wantErased(t *testing.T, path, text string) {
+	t.Helper()
+	if fileSays(t, path, text) || fileSays(t, path+"-wal", text) {
+		t.Errorf("%q is on disk", text)
+	}
+}
+
+// sealedTags returns tags that are encrypted under the key k in the ledger and can be decrypted.
+func sealedTags(heap, about string) *events.HeapTagged {
+	tags := events.Plain(events.TagContent{Tags: map[string]string{"about": about}})
+	tags.Sealed = &events.EncryptedContent{KeyID: "k"}
+	return &events.HeapTagged{Heap: heap, Content: tags, Edit: events.EditDelete}
+}
+
 // sealedRun returns a run that is encrypted in the ledger and whose source can be
 // decrypted.
 func sealedRun(n int, session, key, code string) *events.ExecutionRequested {
 	content := events.Plain(events.RequestedContent{Source: events.Body{Text: code}})
 	content.Sealed = &events.EncryptedContent{KeyID: key}
 	return &events.ExecutionRequested{ExecutionID: id(n), Session: session, SessionID: events.SessionID(tenant, session), Content: content}
+}
+
+// An event that is encrypted under a destroyed key and recorded after the shredding is
+// applied without its content, although the content could be decrypted when it was read.
+func TestEventsAfterTheShredding(t *testing.T) {
+	t.Parallel()
+	const secret = "a-secret-that-comes-late"
+	s, path := openFile(t)
+	b := newMemoryLedger()
+	b.add(sealedRun(1, "s", "k", "1"), &events.SessionShredded{SessionID: events.SessionID(tenant, "s"), Session: "s", KeyIDs: []string{"k"}})
+	b.add(sealedRun(2, "s", "k", secret), sealedTags(events.Hash([]byte("heap")), secret))
+	if err := s.Apply(t.Context(), b.all()); err != nil {
+		t.Fatal(err)
+	}
+	if e, err := s.Execution(t.Context(), tenant, id(2)); err != nil || e.Code != "" || e.Shredded == nil {
+		t.Errorf("%+v, %v", e, err)
+	}
+	wantErased(t, path, secret)
+}
+
+// Tags of any edit that is encrypted under a destroyed key are erased, in the history and as
+// current tags.
+func TestTagsOfAShreddedSession(t *testing.T) {
+	t.Parallel()
+	const secret = "a-secret-in-tags"
+	s, path := openFile(t)
+	b := newMemoryLedger()
+	heap := events.Hash([]byte("heap"))
+	b.add(sealedRun(1, "s", "k", "1"), sealedTags(heap, secret))
+	if err := s.Apply(t.Context(), b.all()); err != nil {
+		t.Fatal(err)
+	}
+	if !fileSays(t, path+"-wal", secret) {
+		t.Fatal("the tags cannot be read before they are shredded, so the test checks nothing")
+	}
+	b.add(&events.SessionShredded{SessionID: events.SessionID(tenant, "s"), Session: "s", KeyIDs: []string{"k"}})
+	if err := s.Apply(t.Context(), b.all()[2:]); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.HeapTags(t.Context(), tenant, heap); err != nil || len(got) != 0 {
+		t.Errorf("%q, %v", got, err)
+	}
+	wantErased(t, path, secret)
 }
 
 // A query that is open while content is erased keeps the content in the log, until the
@@ -56,12 +126,7 @@ func TestErasedContentLeavesTheLog(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			path := filepath.Join(t.TempDir(), "p.db")
-			s, err := projections.Open(t.Context(), projections.Options{Path: path})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer s.Close()
+			s, path := openFile(t)
 			b := newMemoryLedger()
 			b.add(sealedRun(1, "s", "k", secret))
 			if err := s.Apply(t.Context(), b.all()); err != nil {
@@ -86,9 +151,7 @@ func TestErasedContentLeavesTheLog(t *testing.T) {
 			}
 			free()
 			c.then(t, s, b)
-			if fileSays(t, path, secret) || fileSays(t, path+"-wal", secret) {
-				t.Error("the secret is on disk")
-			}
+			wantErased(t, path, secret)
 		})
 	}
 }
@@ -119,11 +182,7 @@ func holdRead(t *testing.T, path string) (free func()) {
 // If a process dies before it emptied the log, the next Open does it.
 func TestTheNextOpenEmptiesTheLog(t *testing.T) {
 	t.Parallel()
-	path := filepath.Join(t.TempDir(), "p.db")
-	s, err := projections.Open(t.Context(), projections.Options{Path: path})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, path := openFile(t)
 	b := newMemoryLedger()
 	b.add(requested(1))
 	if err := s.Apply(t.Context(), b.all()); err != nil {
@@ -142,7 +201,8 @@ func TestTheNextOpenEmptiesTheLog(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if s, err = projections.Open(t.Context(), projections.Options{Path: copied}); err != nil {
+	s, err := projections.Open(t.Context(), projections.Options{Path: copied})
+	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
@@ -181,12 +241,7 @@ func TestContextsForgetErasedRuns(t *testing.T) {
 		}
 		sealed(21, "other", "key-other", ref(2))
 		b.add(requested(22, func(r *events.ExecutionRequested) { r.Context = ref(3) }))
-		path := filepath.Join(t.TempDir(), "p.db")
-		s, err := projections.Open(t.Context(), projections.Options{Path: path})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.Close()
+		s, path := openFile(t)
 		if err := s.Apply(t.Context(), b.all()); err != nil {
 			t.Fatal(err)
 		}
@@ -203,9 +258,7 @@ func TestContextsForgetErasedRuns(t *testing.T) {
 		if err := s.Apply(t.Context(), b.all()[n:]); err != nil {
 			t.Fatal(err)
 		}
-		if fileSays(t, path, secret) || fileSays(t, path+"-wal", secret) {
-			t.Error("the secret is on disk")
-		}
+		wantErased(t, path, secret)
 		for i := range 3 {
 			c, err := s.Context(t.Context(), tenant, ref(i+1).Key)
 			if err != nil {

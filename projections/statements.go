@@ -12,19 +12,20 @@ import (
 type statements struct {
 	position, anomaly, unknown *sql.Stmt
 	removalStatements
-	request, state, start, touch, handBack, end     *sql.Stmt
-	chunk, extent, truncate, lastChunk, deleteChunk *sql.Stmt
-	heap, remake, collect, lose                     *sql.Stmt
-	edit, inForce, force                            *sql.Stmt
-	tag, untag, heapKnown, isTagged                 *sql.Stmt
-	entry, lastEntry, session                       *sql.Stmt
-	seal, sealed, shred, blank, blankOutput         *sql.Stmt
-	sealedEdits, blankEdit                          *sql.Stmt
-	use                                             *sql.Stmt
-	logicalOpen, logicalUse, logicalTurn            *sql.Stmt
-	logicalExpand, logicalBreak, logicalReset       *sql.Stmt
-	logicalHead, logicalSet, addEntry, clearEntries *sql.Stmt
-	sessionReset, sessionRef                        *sql.Stmt
+	request, state, start, touch, handBack, end                         *sql.Stmt
+	chunk, extent, truncate, lastChunk, deleteChunk                     *sql.Stmt
+	heap, remake, collect, lose                                         *sql.Stmt
+	edit, inForce, force                                                *sql.Stmt
+	tag, untag, heapKnown, isTagged                                     *sql.Stmt
+	entry, lastEntry, session                                           *sql.Stmt
+	seal, sealed, shred, blank, blankOutput                             *sql.Stmt
+	blankIntent, blankWorkspace, blankPrompts, blankAnswers, blankTitle *sql.Stmt
+	isShredded, sealedTags, blankTags, blankEdits                       *sql.Stmt
+	use                                                                 *sql.Stmt
+	logicalOpen, logicalUse, logicalTurn                                *sql.Stmt
+	logicalExpand, logicalBreak, logicalReset                           *sql.Stmt
+	logicalHead, logicalSet, addEntry, clearEntries                     *sql.Stmt
+	sessionReset, sessionRef                                            *sql.Stmt
 	agentStatements
 	contextStatements
 	callStatements
@@ -68,11 +69,11 @@ func prepare(ctx context.Context, db *sql.DB) (*statements, error) {
 		{&s.remake, `UPDATE heaps SET collected_seq = NULL, collected_at = NULL, lost_seq = NULL WHERE tenant = ? AND heap = ? AND (collected_seq IS NOT NULL OR lost_seq IS NOT NULL)`},
 		{&s.collect, `UPDATE heaps SET collected_seq = ?3, collected_at = ?4 WHERE tenant = ?1 AND heap = ?2 AND collected_seq IS NULL RETURNING iif(lost_seq IS NULL, size, 0)`},
 		{&s.lose, `UPDATE heaps SET lost_seq = ?3 WHERE tenant = ?1 AND heap = ?2 AND collected_seq IS NULL AND lost_seq IS NULL RETURNING size`},
-		{&s.edit, `INSERT OR IGNORE INTO tag_edits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`},
+		{&s.edit, `INSERT OR IGNORE INTO tag_edits VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`},
 		{&s.heapKnown, `SELECT count(*) FROM heaps WHERE tenant = ? AND heap = ?`},
 		{&s.isTagged, `SELECT count(*) FROM tagged WHERE tenant = ? AND heap = ?`},
 		{&s.inForce, `SELECT effective, tags FROM tagged WHERE tenant = ? AND heap = ?`},
-		{&s.force, `INSERT OR REPLACE INTO tagged VALUES (?, ?, ?, ?)`},
+		{&s.force, `INSERT OR REPLACE INTO tagged VALUES (?, ?, ?, ?, ?)`},
 		{&s.tag, `INSERT OR REPLACE INTO heap_tags SELECT unhex(value), ?1, ?2 FROM json_each(?3)`},
 		{&s.untag, `DELETE FROM heap_tags WHERE heap = ?1 AND pair IN (SELECT unhex(value) FROM json_each(?2))`},
 		{&s.entry, `INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`},
@@ -81,19 +82,19 @@ func prepare(ctx context.Context, db *sql.DB) (*statements, error) {
 		{&s.sessionReset, `INSERT OR IGNORE INTO session_resets VALUES (?, ?, ?, ?, ?, ?, ?, ?)`},
 		{&s.sessionRef, `INSERT OR IGNORE INTO session_refs VALUES (?, ?, ?)`},
 		{&s.agentID, `SELECT id FROM agent_sessions WHERE tenant = ? AND session_id = ?`},
-		{&s.agentCreate, `INSERT OR IGNORE INTO agent_sessions (tenant, session_id, created_seq, updated_seq, updated_at, cwd, directories, config, parent, parent_seq)
-			VALUES (?1, ?2, ?3, ?3, ?4, ?5, ?6, ?7, ?8, ?9)`},
+		{&s.agentCreate, `INSERT OR IGNORE INTO agent_sessions (tenant, session_id, created_seq, updated_seq, updated_at, cwd, directories, config, parent, parent_seq, key_id)
+			VALUES (?1, ?2, ?3, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)`},
 		{&s.agentTouch, `UPDATE agent_sessions SET updated_seq = ?2, updated_at = ?3 WHERE id = ?1`},
-		{&s.agentAttach, `UPDATE agent_sessions SET cwd = ?2, directories = ?3, closed = 0 WHERE id = ?1`},
+		{&s.agentAttach, `UPDATE agent_sessions SET cwd = ?2, directories = ?3, key_id = ?4, closed = 0 WHERE id = ?1`},
 		{&s.agentConfigure, `UPDATE agent_sessions SET config = ?2 WHERE id = ?1`},
-		{&s.agentPrompt, `INSERT INTO agent_prompts (seq, session, prompt_id, at, blocks, title, execution_id) VALUES (?, ?, ?, ?, ?, ?, ?)`},
+		{&s.agentPrompt, `INSERT INTO agent_prompts (seq, session, prompt_id, at, blocks, title, execution_id, key_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`},
 		{&s.agentTitle, `UPDATE agent_sessions SET title = coalesce(title, ?2) WHERE id = ?1`},
-		{&s.agentAnswer, `UPDATE agent_prompts SET answer = coalesce(answer, ?3) WHERE session = ?1 AND prompt_id = ?2`},
+		{&s.agentAnswer, `UPDATE agent_prompts SET answer = coalesce(answer, ?3), answer_key_id = iif(answer IS NULL, ?4, answer_key_id) WHERE session = ?1 AND prompt_id = ?2`},
 		{&s.agentClear, `UPDATE agent_prompts SET cleared_seq = ?3 WHERE session = ?1 AND prompt_id = ?2`},
 		{&s.agentClose, `UPDATE agent_sessions SET closed = 1 WHERE id = ?1`},
 		{&s.agentDelete, `UPDATE agent_sessions SET deleted_seq = coalesce(deleted_seq, ?2) WHERE id = ?1`},
-		{&s.logicalOpen, `INSERT OR IGNORE INTO logical_sessions (tenant, session_id, kind, intent, intent_sha256, actor, parent, opened_seq, opened_at, used_at, head)
-			VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10)`},
+		{&s.logicalOpen, `INSERT OR IGNORE INTO logical_sessions (tenant, session_id, kind, intent, intent_sha256, actor, parent, opened_seq, opened_at, used_at, head, key_id)
+			VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10, ?11)`},
 		{&s.logicalUse, `UPDATE logical_sessions SET used_at = max(used_at, ?3) WHERE tenant = ?1 AND session_id = ?2`},
 		{&s.logicalTurn, `UPDATE logical_sessions SET turns = ?3, last_execution = ?4 WHERE tenant = ?1 AND session_id = ?2`},
 		{&s.logicalExpand, `UPDATE logical_sessions SET revision = ?3, primary_source = ?4, catalog_sha256 = ?5 WHERE tenant = ?1 AND session_id = ?2`},
@@ -103,14 +104,22 @@ func prepare(ctx context.Context, db *sql.DB) (*statements, error) {
 		{&s.logicalHead, `UPDATE logical_sessions SET head = ?4, head_turn = ?3, used_at = max(used_at, ?5) WHERE tenant = ?1 AND session_id = ?2 AND head_turn < ?3 AND reset_turn < ?3`},
 		{&s.addEntry, `INSERT INTO taught SELECT ?1, ?2, coalesce(max(n), 0) + 1, ?3, ?4, ?5 FROM taught WHERE tenant = ?1 AND session_id = ?2`},
 		{&s.clearEntries, `DELETE FROM taught WHERE tenant = ? AND session_id = ?`},
-		{&s.seal, `INSERT OR IGNORE INTO sealed_runs SELECT id, tenant, ?3 FROM executions WHERE tenant = ?1 AND execution_id = ?2`},
+		{&s.seal, `INSERT OR IGNORE INTO sealed_runs SELECT id, tenant, ?3, ?4 FROM executions WHERE tenant = ?1 AND execution_id = ?2`},
 		{&s.sealed, `SELECT count(*) FROM sealed_runs WHERE execution = ?`},
 		{&s.shred, `INSERT OR IGNORE INTO shreds VALUES (?, ?, ?, ?, ?)`},
-		{&s.blank, `UPDATE executions SET source = ?3, tags = NULL, result = NULL, result_truncated = 0, error = NULL WHERE id IN (SELECT execution FROM sealed_runs WHERE tenant = ?1 AND key_id = ?2)`},
+		{&s.blank, `UPDATE executions SET source = ?3, file_name = iif((SELECT hides_name FROM sealed_runs WHERE execution = executions.id), '', file_name), tags = NULL, result = NULL, result_truncated = 0, error = NULL WHERE id IN (SELECT execution FROM sealed_runs WHERE tenant = ?1 AND key_id = ?2)`},
 		{&s.blankOutput, `DELETE FROM output WHERE execution IN (SELECT execution FROM sealed_runs WHERE tenant = ?1 AND key_id = ?2)`},
-		{&s.sealedEdits, `SELECT t.heap, t.seq, t.effective FROM executions x JOIN sealed_runs r ON r.execution = x.id JOIN tag_edits t ON t.tenant = r.tenant AND t.heap = x.output_heap AND t.execution_id = x.execution_id
-			WHERE r.tenant = ? AND r.key_id = ?`},
-		{&s.blankEdit, `UPDATE tag_edits SET tags = '{}' WHERE tenant = ? AND heap = ? AND seq = ?`},
+		{&s.isShredded, `SELECT count(*) FROM shreds WHERE tenant = ? AND key_id = ?`},
+		{&s.sealedTags, `SELECT heap, tags FROM tagged WHERE tenant = ? AND key_id = ?`},
+		{&s.blankTags, `UPDATE tagged SET tags = '{}' WHERE tenant = ? AND key_id = ?`},
+		{&s.blankEdits, `UPDATE tag_edits SET tags = '{}' WHERE tenant = ? AND key_id = ?`},
+		{&s.blankIntent, `UPDATE logical_sessions SET intent = NULL WHERE tenant = ?1 AND key_id = ?2`},
+		{&s.blankWorkspace, `UPDATE agent_sessions SET cwd = '', directories = '[]' WHERE tenant = ?1 AND key_id = ?2`},
+		{&s.blankPrompts, `UPDATE agent_prompts SET blocks = ?2, title = NULL WHERE key_id = ?1`},
+		{&s.blankAnswers, `UPDATE agent_prompts SET answer = ?2 WHERE answer_key_id = ?1`},
+		// The title is that of the first prompt that has one.
+		{&s.blankTitle, `UPDATE agent_sessions SET title = (SELECT p.title FROM agent_prompts p WHERE p.session = agent_sessions.id AND p.title IS NOT NULL ORDER BY p.seq LIMIT 1)
+			WHERE id IN (SELECT session FROM agent_prompts WHERE key_id = ?1)`},
 		{&s.use, `INSERT INTO tenant_usage VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT DO UPDATE SET runs = runs + ?2, output_bytes = output_bytes + ?3, heap_bytes = heap_bytes + ?4,
 			sessions = sessions + ?5, contexts = contexts + ?6, tagged_heaps = tagged_heaps + ?7, short_names = short_names + ?8`},
 	}...) {

@@ -238,7 +238,7 @@ func (a *attempt) newTask(timeout time.Duration, x *hostCallBroker) Task {
 		Tenant:         req.Tenant,
 		Session:        req.SessionID,
 		Code:           a.in.code,
-		FileName:       req.FileName,
+		FileName:       req.ShownFileName(),
 		Heap:           a.in.heap,
 		Stateful:       req.Stateful,
 		HeapLimitBytes: heapLimit,

@@ -158,7 +158,7 @@ func TestReplayOfEncryptedCalls(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := openTestLedger(t, jetstream.Options{Keys: keys}, ledger.Options{Keys: keys, EncryptNamedSessions: true})
+	b := openTestLedger(t, jetstream.Options{Keys: keys}, ledger.Options{Keys: keys, EncryptContent: true})
 	opts := b.options(newProcesses(t))
 	opts.Servers = &servers{call: answers}
 	b.startRunner(opts)

@@ -57,11 +57,14 @@ type commands struct {
 	Context    contextCmd    `cmd:"" help:"Show, set and clear the conversation context of a session."`
 	Events     eventsCmd     `cmd:"" help:"Print, follow and export events of the ledger."`
 	Volume     volumeCmd     `cmd:"" help:"List, seal, export and remove volumes of the ledger."`
+	Key        keyCmd        `cmd:"" help:"List, introduce, revoke and rotate the keys that sign the ledger."`
 	Token      tokenCmd      `cmd:"" help:"Create, list and revoke access tokens."`
 	NATS       natsCmd       `cmd:"" name:"nats" help:"Manage credentials of NATS subscribers."`
 	Webhook    webhookCmd    `cmd:"" help:"Manage webhooks and their deliveries."`
 	Status     statusCmd     `cmd:"" help:"Show whether a server's ledger is damaged."`
 	Verify     verifyCmd     `cmd:"" help:"Verify a ledger or export against its signed checkpoints."`
+	Monitor    monitorCmd    `cmd:"" help:"Watch the proof of a server, and alert when it does not hold."`
+	Witness    witnessCmd    `cmd:"" help:"Cosign the checkpoints of ledgers, as an independent witness."`
 	Rebuild    rebuildCmd    `cmd:"" help:"Rebuild a stopped server's projections from its ledger."`
 	Version    versionCmd    `cmd:"" help:"Show versions."`
 	Completion completionCmd `cmd:"" help:"Print a shell completion script."`

@@ -37,7 +37,9 @@
 //   - events.go, eventtext.go: events tail; words each event in one line
 //   - export.go: events export, also for volume export
 //   - volume.go, token.go, nats.go, webhook.go: the commands of these names
-//   - status.go, verify.go, version.go: the commands of these names
+//   - key.go, keyroot.go: key list, introduce, revoke, rotate, new; key root, and statements that
+//     a root key signs
+//   - status.go, verify.go, monitor.go, version.go, witness.go: the commands of these names
 //   - ids.go: finds the id that a prefix or @last means
 //   - sessionname.go: finds the session that a name means; adds hints to errors about unknown
 //     ones

@@ -29,6 +29,7 @@ type eventsExportCmd struct {
 	Resume     bool     `help:"Continue an unfinished export."`
 	Decrypt    string   `help:"Additional file, outside of the export, for the events with decrypted content of erasable sessions, as far as the keys are available. Shredding does not reach it." placeholder:"FILE" env:"-"`
 	KeyDir     string   `name:"key-dir" help:"Directory of the content keys for --decrypt; not needed with --data-dir." placeholder:"DIR" env:"-"`
+	withLosses bool     `kong:"-"`
 }
 
 // Help is shown by "daybook events export --help".
@@ -69,7 +70,7 @@ func (c *eventsExportCmd) Run(ctx context.Context, std *streams) error {
 	p := terminal.NewProgress(std.err, "exported")
 	opts := embed.ExportOptions{
 		Dir: c.Dir, Resume: c.Resume, From: uint64(c.From), To: uint64(c.To), Since: c.Since.Time, Until: c.Until.Time, Execution: c.Execution, Session: c.Session,
-		Blobs: c.Heaps, Progress: p.Show, Server: c.get, ServerPost: c.post,
+		Blobs: c.Heaps, Progress: p.Show, Server: c.get, ServerPost: c.post, WithLosses: c.withLosses,
 	}
 	if c.DataDir != "" {
 		opts.Server, opts.ServerPost, opts.DataDir, opts.AuditKey, opts.SignedFile = nil, nil, c.DataDir, c.AuditKey, c.Signed

@@ -25,14 +25,15 @@ func (f contextFlags) options() embed.ContextOptions {
 
 // proofFlags are the flags of embed.ProofOptions.
 type proofFlags struct {
-	AuditKey   string `name:"audit-key" option:"Proof.KeyFile" help:"File of the signing key for checkpoints, created if it does not exist. Default: a file in the data directory." placeholder:"FILE"`
-	Signed     string `name:"audit-signed" option:"Proof.SignedFile" help:"File with the newest signed checkpoint, to which a start compares the ledger. Default: the key file and .signed." placeholder:"FILE"`
-	WitnessURL string `name:"witness-url" option:"Proof.WitnessURL" help:"URL of a witness that receives every signed checkpoint by POST." placeholder:"URL"`
-	ScrubRate  int    `name:"scrub-rate" option:"Proof.ScrubEvents" help:"Events per second that the scrub re-reads and compares with their hashes, at most 1 MiB/s; 0 turns the scrub off." default:"2000" placeholder:"N"`
+	AuditKey      string `name:"audit-key" option:"Proof.KeyFile" help:"File of the signing key for checkpoints, created if it does not exist. Default: a file in the data directory." placeholder:"FILE"`
+	Signed        string `name:"audit-signed" option:"Proof.SignedFile" help:"File with the newest signed checkpoint, to which a start compares the ledger. Default: the key file and .signed." placeholder:"FILE"`
+	WitnessPolicy string `name:"witness-policy" option:"Proof.WitnessPolicy" help:"File with the witnesses that cosign checkpoints, and how many of them must (C2SP tlog-policy)." placeholder:"FILE"`
+	WitnessURL    string `name:"witness-url" option:"Proof.WitnessURL" help:"URL that receives a copy of every signed checkpoint by POST, without proofs." placeholder:"URL"`
+	ScrubRate     int    `name:"scrub-rate" option:"Proof.ScrubEvents" help:"Events per second that the scrub re-reads and compares with their hashes, at most 1 MiB/s; 0 turns the scrub off." default:"2000" placeholder:"N"`
 }
 
 func (f proofFlags) options() embed.ProofOptions {
-	return embed.ProofOptions{KeyFile: f.AuditKey, SignedFile: f.Signed, WitnessURL: f.WitnessURL, ScrubEvents: zeroIsNone(f.ScrubRate)}
+	return embed.ProofOptions{KeyFile: f.AuditKey, SignedFile: f.Signed, WitnessPolicy: f.WitnessPolicy, WitnessURL: f.WitnessURL, ScrubEvents: zeroIsNone(f.ScrubRate)}
 }
 
 // storageFlags are the flags of embed.StorageOptions.
@@ -50,7 +51,7 @@ func (f storageFlags) options() embed.StorageOptions {
 type contentFlags struct {
 	HeapRetention        time.Duration `name:"heap-retention" option:"Content.HeapRetention" help:"Time without use after which untagged and unreferenced heaps are deleted automatically, 1h or more; 0 keeps all heaps." default:"0" placeholder:"DURATION"`
 	HeapRetentionEntries int           `name:"heap-retention-entries" option:"Content.HeapRetentionEntries" help:"Number of newest entries of each session that keep their heaps in any case." default:"100" placeholder:"N"`
-	ErasableSessions     bool          `name:"erasable-sessions" option:"Content.Erasable" help:"Encrypt the content of runs in named sessions, so that \"session shred\" can shred it. NATS subscribers, webhooks and exports then receive ciphertext."`
+	ErasableSessions     bool          `name:"erasable-sessions" option:"Content.Erasable" help:"Encrypt content under keys of sessions, and what belongs to no session under a key of the tenant, so that \"session shred\" can shred it. NATS subscribers, webhooks and exports then receive ciphertext."`
 	KeyDir               string        `name:"key-dir" option:"Content.KeyDir" help:"Directory of the content keys. Default: the directory that was used last, at first keys in the data directory." placeholder:"DIR"`
 }
 

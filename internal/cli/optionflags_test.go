@@ -27,6 +27,7 @@ func TestOptionErrorsNameFlags(t *testing.T) {
 		{"--heap-retention 1m", "--heap-retention is 1m0s: it must be 1h0m0s or more"},
 		{"--public-url bogus", `--public-url is "bogus": give a URL without a path`},
 		{"--public-url https://* --seal-bytes 10", "--public-url is \"https://*\": give a URL without a path, such as https://book.example.com\n--seal-bytes is 10: "},
+		{"--witness-policy " + file, "--witness-policy: "},
 		{"--witness-url bogus", `--witness-url: the witness "bogus" is not the URL of an HTTP server`},
 		{"--session-id " + strings.Repeat("a", 300), "--session-id: session must be 1 to 128 characters, not 300"},
 		{"--allowed-host a/b", `--allowed-host: host "a/b": give a name`},

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -16,7 +17,7 @@ type sessionCmd struct {
 	Open   sessionOpenCmd   `cmd:"" help:"Open a logical session and print its id."`
 	Reset  sessionResetCmd  `cmd:"" help:"Reset a session to one of its heaps or to a fresh isolate."`
 	Replay sessionReplayCmd `cmd:"" help:"Replay the recorded events of a session."`
-	Shred  sessionShredCmd  `cmd:"" help:"Shred the content of a session permanently."`
+	Shred  sessionShredCmd  `cmd:"" help:"Shred the content of a session, or the content without a session, permanently."`
 }
 
 type sessionListCmd struct {
@@ -157,22 +158,30 @@ func (c *sessionOpenCmd) Run(ctx context.Context, std *streams) error {
 
 type sessionShredCmd struct {
 	clientFlags
-	Name  string `arg:"" help:"Name of the session." placeholder:"NAME"`
-	Force bool   `help:"Also remove heaps that runs outside of the session depend on, and shred although content keys are missing."`
+	Name           string `arg:"" optional:"" help:"Name of the session; or its intent, ref, id or the first 12 characters of its id." placeholder:"NAME"`
+	WithoutSession bool   `help:"Shred what belongs to no session instead: runs without a session, values and notes of conversation contexts, tags that clients set."`
+	Force          bool   `help:"Also remove heaps that other runs depend on, and shred although content keys are missing."`
 }
 
 // Help is shown by "daybook session shred --help".
 func (c *sessionShredCmd) Help() string {
-	return "Destroys the content keys that encrypt the sources, output, results, errors, tags and heaps of the session's runs. This cannot be undone. " +
-		"Other recorded data, such as times and statuses, and all proofs stay. Affects only runs recorded while the server ran with --erasable-sessions. Refused while runs of the session are in progress and, without --force, while other runs depend on its heaps or a content key of the session is missing."
+	return "Destroys the content keys that encrypt the sources, output, results, errors, tags and heaps of the session's runs, the prompts of an ACP session, and the intent of a logical one. This cannot be undone. " +
+		"Other recorded data, such as times and statuses, and all proofs stay. Affects only content recorded while the server ran with --erasable-sessions. Refused while runs of the session are in progress and, without --force, while other runs depend on its heaps or a content key of the session is missing."
 }
 
-// Run shreds the content of a session and prints a summary.
+// Run shreds content and prints a summary.
 func (c *sessionShredCmd) Run(ctx context.Context, std *streams) error {
-	if err := (oneSession{c.Name}).check(); err != nil {
-		return err
+	if c.WithoutSession && c.Name != "" {
+		return usageError{errors.New("give the name of a session, or --without-session, not both")}
 	}
-	answer, err := c.api().Shred(ctx, c.Name, c.Force)
+	shred := func() (client.Answer[client.Shredded], error) { return c.api().ShredWithoutSession(ctx, c.Force) }
+	if !c.WithoutSession {
+		if err := (oneSession{c.Name}).check(); err != nil {
+			return err
+		}
+		shred = func() (client.Answer[client.Shredded], error) { return c.api().Shred(ctx, c.Name, c.Force) }
+	}
+	answer, err := shred()
 	if err != nil {
 		return err
 	}

@@ -22,6 +22,6 @@ func TestSessionShred(t *testing.T) {
 		{args: `session shred unknown` + at, status: 2, stderr: `daybook: Session 'unknown' not found` + "\n"},
 		{args: `session shred mine` + at, stdout: `Shredded the content of 1 run and 1 heap on \S+, by event \d+\.` + "\n"},
 		{args: `session shred --force --json yours` + at, stdout: `.*"executions": ?1, ?"heaps": ?1, ?"kept": ?0.*` + "\n"},
-		{args: `session shred` + at, status: 2, stderr: `daybook: expected "<name>".*`},
+		{args: `session shred` + at, status: 2, stderr: `daybook: the name of the session is empty.*`},
 	})
 }

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -19,7 +21,7 @@ type statusCmd struct{ clientFlags }
 
 // Help is shown by "daybook status --help".
 func (c *statusCmd) Help() string {
-	return "Shows whether the server is ready (/readyz), the findings of damage, the anomalies of the ledger and the progress of the scrub. Anomalies do not change the exit status. With --auth the token needs the scope read.\n\n" +
+	return "Shows whether the server is ready (/readyz), the findings of damage, the anomalies of the ledger, the newest checkpoint that witnesses cosigned and the progress of the scrub. Anomalies do not change the exit status. With --auth the token needs the scope read.\n\n" +
 		"Exit status:\n\n" +
 		"  0  The server is ready, and no damage is known.\n\n" +
 		"  1  The server is not ready, for example because its disk is full, or the ledger, a heap or a text is damaged.\n\n" +
@@ -37,6 +39,8 @@ type serverStatus struct {
 	Anomalies *client.Anomalies `json:"anomalies,omitempty"`
 	// Scrub is nil if the server does not scrub.
 	Scrub *scrubStatus `json:"scrub,omitempty"`
+	// Cosigned is nil if the server has no witnesses, or is not ready.
+	Cosigned *client.Cosigned `json:"cosigned,omitempty"`
 }
 
 // scrubStatus is the progress of the scrub.
@@ -89,6 +93,9 @@ func (c *statusCmd) Run(ctx context.Context, std *streams) error {
 	if p, err := c.api().Scrub(ctx); err == nil {
 		s.Scrub = &scrubStatus{p.Body.Position, p.Body.End, p.Body.Rounds, p.Body.RoundEnded}
 	}
+	if s.Ready {
+		s.Cosigned, _ = c.api().Cosigned(ctx) // it does not change the exit status
+	}
 	if err := s.print(std.out, c.JSON); err != nil {
 		return err
 	}
@@ -121,6 +128,21 @@ func (s *serverStatus) print(out *terminal.Screen, asJSON bool) error {
 	s.printDamage(out)
 	if s.Anomalies != nil {
 		printAnomalies(out, s.Anomalies)
+	}
+	switch {
+	case s.Cosigned == nil:
+	case s.Cosigned.Time == nil:
+		fmt.Fprintln(out, "Too few witnesses have cosigned a checkpoint yet.")
+	default:
+		fmt.Fprintf(out, "Witnesses cosigned the first %s; they knew no larger checkpoint at %s, %s ago.\n", terminal.CountNoun(s.Cosigned.Size, "event"), s.Cosigned.Time.Format(time.RFC3339), time.Since(*s.Cosigned.Time).Round(time.Second))
+	}
+	if s.Cosigned != nil {
+		for _, name := range slices.Sorted(maps.Keys(s.Cosigned.Claims)) {
+			fmt.Fprintf(out, "The witness %q claims, without a proof, to have cosigned a checkpoint of %s that this ledger does not continue: ask its operator for that checkpoint.\n", name, terminal.CountNoun(s.Cosigned.Claims[name], "event"))
+		}
+		for _, name := range slices.Sorted(maps.Keys(s.Cosigned.Refusals)) {
+			fmt.Fprintf(out, "The witness %q refuses the checkpoints of this server: %s.\n", name, s.Cosigned.Refusals[name])
+		}
 	}
 	switch {
 	case s.Scrub == nil:

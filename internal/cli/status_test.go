@@ -43,6 +43,13 @@ func TestStatusOfAServerThatIsNotReady(t *testing.T) {
 		{args: `status --json` + at, stdout: `\{"ready":true,.*"anomalies":\{"rule_broken":1,"unknown_type":6,"newest":\[\{"sequence":17,.*\}\n`},
 	})
 	delete(answers, "/api/ledger/anomalies")
+	answers["/readyz"] = `{"status":"ready","cosigned":{"size":0}}`
+	play(t, known, []step{{args: `status` + at, stdout: "No damage found in the ledger.\nToo few witnesses have cosigned a checkpoint yet.\nThe scrub does not run.\n"}})
+	answers["/readyz"] = `{"status":"ready","cosigned":{"size":12,"time":"2026-11-21T09:30:00Z","age_seconds":5}}`
+	play(t, known, []step{
+		{args: `status` + at, stdout: "No damage found in the ledger.\nWitnesses cosigned the first 12 events; they knew no larger checkpoint at 2026-11-21T09:30:00Z, [-0-9hms]+ ago.\nThe scrub does not run.\n"},
+		{args: `status --json` + at, stdout: `\{"ready":true,.*"cosigned":\{"size":12,"time":"2026-11-21T09:30:00Z"\}\}\n`},
+	})
 	answers["full"] = "yes"
 	play(t, known, []step{
 		{args: `status` + at, status: 1, stdout: "NOT READY: the disk is full; delete files.\nThe scrub does not run.\n"},

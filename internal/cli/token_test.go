@@ -118,6 +118,8 @@ func TestTokenIsSent(t *testing.T) {
 		}
 	})
 	known["url"], known["begin"] = book.URL(), known["id"][:6]
+	known["fresh"] = filepath.Join(t.TempDir(), "root")
+	known["key"], known["seen"] = book.AuditKey(), filepath.Join(t.TempDir(), "seen")
 	play(t, known, []step{
 		{args: `run -e 1+1` + at, status: 2, stderr: "daybook: this needs a token: name its file with --token-file, or set DAYBOOK_TOKEN\n"},
 		{args: `run -e 1+1 --token $token` + at, stdout: "2\n", stderr: "status: completed.*"},
@@ -130,10 +132,18 @@ func TestTokenIsSent(t *testing.T) {
 		{args: `run -e 1+1 --token-file $gone` + at, status: 2, stderr: "daybook: --token-file: open $gone: .*\n"},
 		{args: `run -e 1+1 --token a --token-file $held` + at, status: 2, stderr: "daybook: give --token or --token-file, not both\n"},
 		{args: `run -e 1+1 --token $token --server http://192.0.2.1:1`, status: 2, stderr: "daybook: --server http://192.0.2.1:1: refusing to send a token over plain HTTP.*https.*--insecure.*\n"},
+		{args: `verify --key $key --token $reader` + at, status: 2, stderr: "daybook: --tenant: .* verify this part with --tenant default; no token reads all tenants, so verify the whole ledger .*--data-dir\\)\n"},
+		{args: `monitor --key $key --log $seen --once --token $reader` + at, status: 2, stderr: "daybook: --tenant: .* verify this part with --tenant default; .*\n"},
+		{args: `monitor --key $key --log $seen --once --tenant default --token $reader` + at, stdout: `\S+ INTACT \d+ events signed, \d+ sampled\n`},
+		{args: `monitor --key $key --log $seen --once --tenant acme --token $reader` + at, status: 2, stderr: "daybook: --tenant: .*\n"},
+		{args: `key root $fresh --token $reader` + at, status: 2, stderr: "daybook: this needs the scope \"admin\"; .*\n"},
 		{args: `token revoke --file $file 0`, status: 2, stderr: "daybook: there is no token \"0\" in .*\n"},
 		{args: `token revoke --file $file $begin`, stderr: "token .* is revoked .*"},
 		{eventually: true, args: `exec list --token $token` + at, status: 2, stderr: "daybook: the token $id was revoked on .*\n"},
 	})
+	if _, err := os.Stat(known["fresh"]); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a refused root key leaves its file: %v", err)
+	}
 }
 
 // A flag takes precedence over a token from the environment.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -22,7 +21,10 @@ type verifyCmd struct {
 	Keys      []string      `name:"key" sep:"none" help:"Verification key to trust, as in the file audit/vkey, or a file of keys; may be repeated. Default: the keys beside the data." placeholder:"KEY"`
 	Kept      []string      `name:"checkpoint" sep:"none" help:"File of a checkpoint that was kept; the ledger must extend its tree; may be repeated." placeholder:"FILE" env:"-"`
 	Log       string        `name:"log" help:"Directory that keeps the trusted keys and the checkpoint of each verification, which the next one must agree with." placeholder:"DIR" env:"-"`
-	MaxAge    time.Duration `name:"max-age" help:"Maximum age of the newest event that a checkpoint covers; 0 accepts any age." default:"0" placeholder:"DURATION" env:"-"`
+	Policy    string        `name:"witness-policy" help:"File with the witnesses that must have cosigned a checkpoint that covers the events, and how many of them must (C2SP tlog-policy)." placeholder:"FILE" env:"-"`
+	Signers   int           `help:"Number of signers that must cover the newest events with checkpoints. Keys of which one introduced the other count as one signer; keys that a given root key introduced count each." default:"1" placeholder:"N" env:"-"`
+	MaxAge    time.Duration `name:"max-age" help:"Maximum age of the newest event that a checkpoint covers, or with --witness-policy of the cosignatures; 0 accepts any age." default:"0" placeholder:"DURATION" env:"-"`
+	Tenant    string        `help:"Tenant whose events the server shows, if the token may read those of one tenant only. The part is verified, not what other tenants recorded." placeholder:"NAME" env:"-"`
 	Token     string        `help:"Bearer token, if the server requires one. Flags are visible to other users; prefer $DAYBOOK_TOKEN or --token-file." placeholder:"TOKEN"`
 	TokenFile string        `help:"File that holds the bearer token." placeholder:"FILE"`
 	CA        string        `name:"ca" help:"File of PEM certificates to trust for https, besides those of the system." placeholder:"FILE"`
@@ -37,11 +39,14 @@ func (c *verifyCmd) Help() string {
 	return "Recomputes the Merkle tree of all events and compares it with every signed checkpoint. Checks signatures, positions, the hashes of heaps and output, " +
 		"and the rules of the ledger. Changes no event.\n\n" +
 		"Without --key, the key beside the data is used, which proves nothing against a person who can write the data. " +
-		"With --log, each verification is compared with the checkpoints of the earlier ones.\n\n" +
+		"With --log, each verification is compared with the checkpoints of the earlier ones. " +
+		"With --witness-policy, enough witnesses must have cosigned a checkpoint that covers the events: an operator who shows others another history cannot get them. Without --key, the keys of the logs in the policy are trusted.\n\n" +
+		"With --signers, that many servers of a cluster must have signed: who has stolen one signing key cannot forge the end of the ledger alone. Give a key of each signer, or the root key that introduced them.\n\n" +
 		"Examples:\n\n" +
 		"  daybook verify --key audit.vkey\n\n" +
 		"  daybook verify --server http://127.0.0.1:8080 --key audit.vkey --log seen\n\n" +
 		"  daybook verify --server http://127.0.0.1:8080 --log seen --max-age 24h\n\n" +
+		"  daybook verify --server http://127.0.0.1:8080 --witness-policy policy --max-age 1h\n\n" +
 		"  daybook verify --export book --key audit.vkey --checkpoint kept\n\n" +
 		"Exit status:\n\n" +
 		"  0  INTACT: everything that was checked is intact, and a checkpoint of a given key covers every event. A ledger without events is intact: the report says that it is empty.\n\n" +
@@ -50,13 +55,16 @@ func (c *verifyCmd) Help() string {
 		"  5  The server does not answer, or cannot answer now.\n\n" +
 		"  6  Everything is intact, but none of the keys given signed a checkpoint (WRONG KEY).\n\n" +
 		"  7  Everything is intact with the key beside the data; no key was given (UNAUTHENTICATED).\n\n" +
-		"  8  Everything is intact, but no checkpoint of a given key covers the newest events, or the newest covered event is older than --max-age (INTACT UP TO n).\n\n" +
+		"  8  Everything is intact, but no checkpoint of a given key covers the newest events, or the newest covered event is older than --max-age (INTACT UP TO n). With --signers, fewer signers cover the newest events. With --witness-policy, too few witnesses cosigned a checkpoint that covers the newest events, or the cosignatures are older than --max-age.\n\n" +
 		"  9  A given key signed two histories that contradict each other (FORKED).\n\n" +
 		"  10  A signed checkpoint covers more events than there are (ROLLED BACK)."
 }
 
 // Validate checks the flags against each other.
 func (c *verifyCmd) Validate(kctx *kong.Context) error {
+	if c.Signers < 1 {
+		return errors.New("--signers must be at least 1")
+	}
 	if c.Server != "" && c.Export != "" && settings.IsGiven(kctx, "server") {
 		return errors.New("give --server or --export, not both")
 	}
@@ -68,7 +76,7 @@ func (c *verifyCmd) Validate(kctx *kong.Context) error {
 
 // Run prints the verdict.
 func (c *verifyCmd) Run(ctx context.Context, std *streams) error {
-	keys, err := readKeys(c.Keys)
+	keys, err := readVKeys("--key", c.Keys)
 	if err != nil {
 		return err
 	}
@@ -81,8 +89,12 @@ func (c *verifyCmd) Run(ctx context.Context, std *streams) error {
 	if err != nil {
 		return err
 	}
+	policy, err := readWitnessPolicy(c.Policy)
+	if err != nil {
+		return err
+	}
 	p := terminal.NewProgress(std.err, "verified")
-	opts := embed.VerifyOptions{DataDir: c.DataDir, Export: c.Export, ServerURL: c.Server, Keys: keys, Checkpoints: kept, Memory: c.Log, MaxAge: c.MaxAge, KeyDir: c.KeyDir, SkipBlobs: c.SkipBlobs, Progress: p.Show}
+	opts := embed.VerifyOptions{DataDir: c.DataDir, Export: c.Export, ServerURL: c.Server, Keys: keys, Checkpoints: kept, Memory: c.Log, WitnessPolicy: policy, MaxAge: c.MaxAge, MinSigners: c.Signers, Tenant: c.Tenant, KeyDir: c.KeyDir, SkipBlobs: c.SkipBlobs, Progress: p.Show}
 	if c.Server != "" {
 		client := clientFlags{Server: c.Server, Token: c.Token, TokenFile: c.TokenFile, CA: c.CA, Insecure: c.Insecure}
 		opts.Server, opts.ServerPost = client.get, client.post
@@ -94,16 +106,17 @@ func (c *verifyCmd) Run(ctx context.Context, std *streams) error {
 		report, err = embed.Verify(ctx, opts)
 	}
 	p.Clear()
-	if err := verifyUsage(err); err != nil {
-		return err
+	if usage := verifyUsage(err); usage != nil && report == nil {
+		return usage
 	}
-	if err != nil {
+	if report == nil {
 		return optionError(err)
 	}
 	if c.JSON {
-		err = std.out.PrintJSON(report)
+		err = errors.Join(err, std.out.PrintJSON(report))
 	} else {
-		_, err = fmt.Fprint(std.out, report)
+		_, printed := fmt.Fprint(std.out, report)
+		err = errors.Join(err, printed)
 	}
 	if err != nil || report.OK {
 		return err
@@ -112,6 +125,18 @@ func (c *verifyCmd) Run(ctx context.Context, std *streams) error {
 		return exitError(status)
 	}
 	return exitError(exitFailed)
+}
+
+// readWitnessPolicy reads the file of --witness-policy. It returns nil if the flag is not given.
+func readWitnessPolicy(path string) ([]byte, error) {
+	if path == "" {
+		return nil, nil
+	}
+	policy, err := os.ReadFile(path)
+	if err != nil {
+		return nil, usageError{fmt.Errorf("--witness-policy: %w", err)}
+	}
+	return policy, nil
 }
 
 // verdictStatus has the exit status of each verdict that is neither INTACT nor NOT INTACT.
@@ -129,6 +154,15 @@ func verifyUsage(err error) error {
 	if _, ok := errors.AsType[*embed.KnownError](err); ok {
 		return usageError{fmt.Errorf("--checkpoint or --log: %w", err)}
 	}
+	if _, ok := errors.AsType[*embed.TenantError](err); ok {
+		return usageError{fmt.Errorf("--tenant: %w", err)}
+	}
+	if _, ok := errors.AsType[*embed.SignersError](err); ok {
+		return usageError{fmt.Errorf("--signers: %w", err)}
+	}
+	if _, ok := errors.AsType[*embed.PolicyError](err); ok {
+		return usageError{fmt.Errorf("--witness-policy: %w", err)}
+	}
 	if _, ok := errors.AsType[*embed.MemoryError](err); ok {
 		return usageError{fmt.Errorf("--log: %w", err)}
 	}
@@ -145,21 +179,4 @@ func readFiles(paths []string) (list [][]byte, err error) {
 		list = append(list, raw)
 	}
 	return list, nil
-}
-
-// readKeys replaces files of keys by the keys in them.
-func readKeys(given []string) ([]string, error) {
-	var keys []string
-	for _, key := range given {
-		if strings.Count(key, "+") >= 2 { // name+hash+base64
-			keys = append(keys, key)
-			continue
-		}
-		raw, err := os.ReadFile(key)
-		if err != nil {
-			return nil, usageError{fmt.Errorf("--key %q is neither a verification key nor a file of them: %w", key, err)}
-		}
-		keys = append(keys, strings.Fields(string(raw))...)
-	}
-	return keys, nil
 }

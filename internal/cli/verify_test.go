@@ -34,6 +34,10 @@ func TestVerifyDistinguishesAWrongKeyFromDamage(t *testing.T) {
 		{args: `verify --export $dir --key $key`, stdout: "INTACT  $dir\n.*"},
 		{args: `verify --export $dir --key $other`, status: 6, stdout: "WRONG KEY  $dir\n.*events +\\d+, positions 1 to .*! no checkpoint is signed with the keys given; the newest key beside the data is $key\nEverything else holds\\. .*"},
 		{args: `verify --export $dir --key $other --json`, status: 6, stdout: `\{\s*"ok": false,\s*"verdict": "wrong_key",.*`},
+		{args: `verify --export $dir --key $key --signers 1`, stdout: "INTACT  $dir\n.*"},
+		{args: `verify --export $dir --key $key --signers 2`, status: 2, stderr: "daybook: --signers: 2 signers are required, and the trusted keys of .* are those of 1: $key; give a key of each signer, .*\n"},
+		{args: `verify --export $dir --key $key --key $other --signers 2`, status: 2, stderr: "daybook: --signers: .* are those of 1: $key; .*\n"},
+		{args: `verify --export $dir --key $key --signers 0`, status: 2, stderr: "daybook: .*--signers must be at least 1\n.*"},
 		{args: `verify --export $dir --key $mistyped`, status: 2, stderr: "daybook: --key: not a verification key: .*\n"},
 		{args: `verify --key $other --server $url`, status: 6, stdout: "WRONG KEY  $url\n.*"},
 	})

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	"daybook/embed"
 	"daybook/internal/cli/terminal"
@@ -32,7 +33,11 @@ func (c *volumeListCmd) Run(ctx context.Context, std *streams) error {
 		if v.Sealed {
 			state = "sealed"
 		}
-		w.Row(v.Volume, v.First, v.Last, v.Bytes, state, orDash(v.FirstAt), orDash(v.LastAt))
+		size := "-"
+		if v.Bytes != nil {
+			size = strconv.FormatUint(*v.Bytes, 10)
+		}
+		w.Row(v.Volume, v.First, v.Last, size, state, orDash(v.FirstAt), orDash(v.LastAt))
 	}
 	return w.Flush()
 }
@@ -68,7 +73,7 @@ type volumeExportCmd struct {
 
 // Help is shown by "daybook volume export --help".
 func (c *volumeExportCmd) Help() string {
-	return "The same as \"daybook events export\" from the volume's first position to its last. Verify the export without the server with \"daybook verify --export DIR\" or with examples/verify-python."
+	return "The same as \"daybook events export\" from the volume's first position to its last, or to the event that records the losses in the volume. Verify the export without the server with \"daybook verify --export DIR\" or with examples/verify-python."
 }
 
 // Run exports the positions of the volume.
@@ -83,7 +88,7 @@ func (c *volumeExportCmd) Run(ctx context.Context, std *streams) error {
 		case !v.Sealed:
 			return usageError{fmt.Errorf("volume %d is the active volume; seal it first with \"daybook volume seal\", or export its present events with \"daybook events export\"", v.Volume)}
 		default:
-			export := eventsExportCmd{clientFlags: c.clientFlags, Dir: c.Dir, From: position(v.First), To: position(v.Last), Heaps: c.Heaps, Resume: c.Resume}
+			export := eventsExportCmd{clientFlags: c.clientFlags, Dir: c.Dir, From: position(v.First), To: position(v.Last), Heaps: c.Heaps, Resume: c.Resume, withLosses: true}
 			return export.Run(ctx, std)
 		}
 	}
@@ -105,7 +110,7 @@ func (c *volumeRemoveCmd) Help() string {
 
 // Run verifies the export and removes the volume.
 func (c *volumeRemoveCmd) Run(ctx context.Context, std *streams) error {
-	keys, err := readKeys(c.Keys)
+	keys, err := readVKeys("--key", c.Keys)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package contextstore
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"time"
@@ -16,6 +17,9 @@ type Call struct {
 	Tool string
 	// Arguments are the arguments of the call. Their values MUST encode to JSON.
 	Arguments map[string]any
+	// IsCommand is true for a tool that changes something. Its arguments may be content of
+	// a session, recorded elsewhere under the key of that session.
+	IsCommand bool
 	CalledAt  time.Time
 	// Summary describes the result in one sentence.
 	Summary string
@@ -60,6 +64,10 @@ func (s *Store) Note(ctx context.Context, k Key, c Call) error {
 	}
 	if s.opts.WithoutAnswers {
 		noted.ResultSummary, noted.ResultSHA256 = "", ""
+	}
+	if s.opts.WithoutAnswers && c.IsCommand {
+		// A guess of the arguments could be tested against their hash.
+		noted.Arguments, noted.ArgumentsSHA256 = map[string]json.RawMessage{}, events.NewSessionID()
 	}
 	return s.note(ctx, k, c.Durable, func(p *pending) { p.addCall(noted) })
 }
@@ -133,7 +141,13 @@ func (s *Store) flush(ctx context.Context, e *entry, wait bool) error {
 				return err
 			}
 		}
-		p.setInFlight(events.New(e.key.Tenant, s.opts.Now(), s.notedEvent(e)))
+		keyID, done, err := s.opts.Encrypt(e.key.Tenant, "")
+		if err != nil {
+			return err
+		}
+		noted := events.New(e.key.Tenant, s.opts.Now(), s.notedEvent(e))
+		noted.EncryptWithKey = keyID
+		p.setInFlight(noted, done)
 	}
 	seq, err := s.opts.Log.Append(ctx, *p.inFlight, -1)
 	refused, ok := errors.AsType[*ledger.Error](err)

@@ -71,8 +71,14 @@ type Options struct {
 	// SecretKeys lists further parts of names, in lower case, whose values are left out
 	// of contexts.
 	SecretKeys []string
-	// WithoutAnswers omits summaries and hashes of results and resources from recorded
-	// notes, because that content may have to be erased later.
+	// Encrypt returns the id of the key under which the content of an event is encrypted;
+	// empty for none. earlier is the key of content that the event repeats, or empty. The key
+	// is not destroyed until done is called, which is after the append. The error wraps
+	// events.ErrShredded if the earlier key was destroyed. Default: nothing is encrypted.
+	Encrypt func(tenant, earlier string) (keyID string, done func(), err error)
+	// WithoutAnswers omits summaries and hashes of results and resources, and arguments of
+	// commands, from recorded notes: they may be content of sessions, and shredding a session
+	// does not reach the notes.
 	WithoutAnswers bool
 	// Now is the clock. Default: time.Now.
 	Now func() time.Time
@@ -111,6 +117,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Keep == nil {
 		o.Keep = func(context.Context, string, string) error { return nil }
+	}
+	if o.Encrypt == nil {
+		o.Encrypt = func(string, string) (string, func(), error) { return "", func() {}, nil }
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -25,7 +25,9 @@ type pending struct {
 	bytes     int64
 	// inFlight is the event that was sent and may or may not be recorded, or nil. It holds
 	// the first inFlightCalls calls and the first inFlightResources resources.
-	inFlight                         *events.Event
+	inFlight *events.Event
+	// releaseKey allows a shred to destroy the key of the event in flight.
+	releaseKey                       func()
 	inFlightCalls, inFlightResources int
 }
 
@@ -72,15 +74,25 @@ func (p *pending) trim() (lost int) {
 	return lost
 }
 
-// setInFlight stores e as the event that holds all notes up to now.
-func (p *pending) setInFlight(e events.Event) {
-	p.inFlight, p.inFlightCalls, p.inFlightResources, p.touched = &e, len(p.calls), len(p.resources), false
+// setInFlight stores e as the event that holds all notes up to now. releaseKey is called
+// once the event is recorded or given up.
+func (p *pending) setInFlight(e events.Event, releaseKey func()) {
+	p.inFlight, p.releaseKey = &e, releaseKey
+	p.inFlightCalls, p.inFlightResources, p.touched = len(p.calls), len(p.resources), false
 }
 
 // resetInFlight makes the notes of the event in flight unsent again, after the event
 // was certainly not recorded.
 func (p *pending) resetInFlight() {
-	p.inFlight, p.inFlightCalls, p.inFlightResources, p.touched = nil, 0, 0, true
+	p.endInFlight()
+	p.touched = true
+}
+
+func (p *pending) endInFlight() {
+	if p.releaseKey != nil {
+		p.releaseKey()
+	}
+	p.inFlight, p.releaseKey, p.inFlightCalls, p.inFlightResources = nil, nil, 0, 0
 }
 
 // dropRecorded drops the notes that the recorded event holds.
@@ -92,11 +104,14 @@ func (p *pending) dropRecorded() {
 		p.bytes -= size(r)
 	}
 	p.calls, p.resources = slices.Clone(p.calls[p.inFlightCalls:]), slices.Clone(p.resources[p.inFlightResources:])
-	p.inFlight, p.inFlightCalls, p.inFlightResources = nil, 0, 0
+	p.endInFlight()
 }
 
 // dropAll drops all notes.
-func (p *pending) dropAll() { *p = pending{sessionID: p.sessionID} }
+func (p *pending) dropAll() {
+	p.endInFlight()
+	*p = pending{sessionID: p.sessionID}
+}
 
 func size(v any) int64 {
 	raw, err := json.Marshal(v)

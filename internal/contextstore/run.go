@@ -174,7 +174,7 @@ func (s *Store) expireStored(ctx context.Context, c projections.IdleContext, sin
 		return 0, err
 	}
 	d := &events.ContextExpired{ContextRef: c.ContextRef, LastUse: instant(c.UsedAt), IdleSecs: int64(s.opts.IdleTTL / time.Second)}
-	seq, err := s.append(ctx, c.Tenant, d, int64(position))
+	seq, err := s.opts.Log.Append(ctx, events.New(c.Tenant, s.opts.Now(), d), int64(position))
 	if errors.Is(err, events.ErrConflict) {
 		return 0, nil // another process has just edited it
 	}

@@ -236,12 +236,12 @@ func (s *Store) expire(ctx context.Context, e *entry) error {
 	if err := s.flush(ctx, e, false); err != nil {
 		return err
 	}
-	_, position, err := s.lastEdit(ctx, e)
+	_, _, position, err := s.lastEdit(ctx, e)
 	if err != nil {
 		return err
 	}
 	d := &events.ContextExpired{ContextRef: e.state.ContextRef, LastUse: events.Instant{Time: s.lastUse(e).UTC()}, IdleSecs: int64(s.opts.IdleTTL / time.Second)}
-	seq, err := s.append(ctx, e.key.Tenant, d, int64(position))
+	seq, err := s.opts.Log.Append(ctx, events.New(e.key.Tenant, s.opts.Now(), d), int64(position))
 	if err != nil && !errors.Is(err, events.ErrConflict) {
 		return err
 	}
@@ -258,27 +258,40 @@ func (s *Store) reload(ctx context.Context, e *entry, seq uint64) error {
 	return s.load(ctx, e)
 }
 
-func (s *Store) append(ctx context.Context, tenant string, d events.Data, after int64) (uint64, error) {
-	return s.opts.Log.Append(ctx, events.New(tenant, s.opts.Now(), d), after)
+// append records an edit. earlier is the key of the content before it, or empty.
+func (s *Store) append(ctx context.Context, tenant, earlier string, d events.Data, after int64) (uint64, error) {
+	e := events.New(tenant, s.opts.Now(), d)
+	if _, hasContent := d.(*events.ContextUpdated); hasContent {
+		keyID, done, err := s.opts.Encrypt(tenant, earlier)
+		if err != nil {
+			return 0, err
+		}
+		defer done()
+		e.EncryptWithKey = keyID
+	}
+	return s.opts.Log.Append(ctx, e, after)
 }
 
-// lastEdit returns the content after the last edit of a context, and the position of
-// that edit.
-func (s *Store) lastEdit(ctx context.Context, e *entry) (events.ContextContent, uint64, error) {
+// lastEdit returns the content after the last edit of a context, the key that encrypts it
+// or empty, and the position of that edit. Content whose key was destroyed is empty.
+func (s *Store) lastEdit(ctx context.Context, e *entry) (content events.ContextContent, keyID string, position uint64, err error) {
 	last, err := s.opts.Log.Last(ctx, events.ContextSubject(e.key.Tenant, e.text))
 	if errors.Is(err, events.ErrNotFound) {
-		return events.ContextContent{}, 0, nil
+		return content, "", 0, nil
 	}
 	if err != nil {
-		return events.ContextContent{}, 0, err
+		return content, "", 0, err
 	}
 	switch d := last.Data.(type) {
 	case *events.ContextUpdated:
-		return d.Content.Value(), last.Seq, nil
+		if d.Content.Plain == nil {
+			return content, "", last.Seq, nil
+		}
+		return *d.Content.Plain, events.ContentKeyID(d), last.Seq, nil
 	case *events.ContextCleared, *events.ContextExpired:
-		return events.ContextContent{}, last.Seq, nil
+		return content, "", last.Seq, nil
 	default:
-		return events.ContextContent{}, 0, &ledger.Error{Code: ledger.CodeUnavailable, Message: "the context was edited by a newer version of Daybook; upgrade this one"}
+		return content, "", 0, &ledger.Error{Code: ledger.CodeUnavailable, Message: "the context was edited by a newer version of Daybook; upgrade this one"}
 	}
 }
 
@@ -381,7 +394,7 @@ func (s *Store) isClear(ctx context.Context, e *entry) (bool, error) {
 	if !s.looksClear(e) {
 		return false, nil
 	}
-	have, _, err := s.lastEdit(ctx, e) // from any process
+	have, _, _, err := s.lastEdit(ctx, e) // from any process
 	if err != nil {
 		return false, s.clientError("clear the context", err)
 	}
@@ -402,7 +415,7 @@ func (s *Store) edit(ctx context.Context, e *entry, next func(have events.Contex
 		return 0, err
 	}
 	for try := 0; ; try++ {
-		have, position, err := s.lastEdit(ctx, e)
+		have, earlier, position, err := s.lastEdit(ctx, e)
 		if err != nil {
 			return 0, err
 		}
@@ -410,9 +423,9 @@ func (s *Store) edit(ctx context.Context, e *entry, next func(have events.Contex
 		if d == nil || err != nil {
 			return position, err
 		}
-		seq, err := s.append(ctx, e.key.Tenant, d, int64(position))
+		seq, err := s.append(ctx, e.key.Tenant, earlier, d, int64(position))
 		switch {
-		case errors.Is(err, events.ErrConflict) && try < maxEditTries:
+		case (errors.Is(err, events.ErrConflict) || errors.Is(err, events.ErrShredded)) && try < maxEditTries:
 			continue
 		case err != nil:
 			return 0, err

@@ -6,5 +6,6 @@
 // Files, in reading order:
 //
 //	checkpoint.go  the checkpoint that an event holds; events as records of package proof, and back
+//	statement.go   compares an event about the signers with its statement
 //	gap.go         the leaves of positions without an event
 package eventproof

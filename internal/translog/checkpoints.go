@@ -7,22 +7,37 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 
+	"daybook/internal/durable"
 	"daybook/proof"
 )
 
-// The file "checkpoints" contains every checkpoint, oldest first, each followed by an empty line.
-// It is a copy, apart from the stream, of the checkpoints in the stream.
+// The files of checkpoints contain every checkpoint, oldest first, each followed by an empty line. They
+// are a copy, apart from the stream, of the checkpoints in the stream, and have those that are not recorded
+// too. New ones are appended to "checkpoints". When that file is full, it is renamed to "checkpoints.000001",
+// or the next number, and stays as it is.
+//
+// The order is that of writing. The sizes usually have the same order, but not always: the sizes of a
+// successor origin start again, and a person can edit the files. So a reader sorts them.
 
-// storeCheckpoint writes a signed checkpoint to the file and offers it to the witness. An event
+// checkpointsFileBytes is the length from which on no more checkpoints are appended to a file.
+const checkpointsFileBytes = 64 << 20
+
+// storeCheckpoint writes a signed checkpoint to the file and offers it to the witnesses. An event
 // with this checkpoint is recorded already or will be. The checkpoint becomes the newest one unless
 // a larger one is known.
 func (l *Log) storeCheckpoint(c proof.Checkpoint) error {
 	l.checkpointsMu.Lock()
-	err := keepCheckpoint(l.opts.Dir, c.Note)
+	err := keepCheckpoint(l.opts.Dir, c.Note, l.checkpointsFileBytes)
 	l.checkpointsMu.Unlock()
 	if err != nil {
 		return fmt.Errorf("store the checkpoint: %w", err)
+	}
+	if err := os.Remove(l.acceptedPath()); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("end the acceptance of damage: %w", err)
 	}
 	if l.opts.OnCheckpointStored != nil {
 		l.opts.OnCheckpointStored()
@@ -36,15 +51,25 @@ func (l *Log) storeCheckpoint(c proof.Checkpoint) error {
 	}
 	l.wake()
 	l.mu.Unlock()
-	if l.witness != nil {
-		l.witness.offer(c.Note)
+	if l.copies != nil {
+		l.copies.offer(c.Note)
+	}
+	if l.witnesses != nil {
+		l.witnesses.wake()
 	}
 	return nil
 }
 
-// keepCheckpoint appends a signed note to the file.
-func keepCheckpoint(dir string, signed []byte) error {
-	f, err := os.OpenFile(filepath.Join(dir, fileCheckpoints), os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
+// keepCheckpoint appends a signed note to the file "checkpoints". If the file has a length of at least
+// full, it is renamed first.
+func keepCheckpoint(dir string, signed []byte, full int64) error {
+	path := filepath.Join(dir, fileCheckpoints)
+	if info, err := os.Stat(path); err == nil && info.Size() >= full {
+		if err := rotateCheckpoints(dir); err != nil {
+			return err
+		}
+	}
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644)
 	if err != nil {
 		return err
 	}
@@ -67,71 +92,88 @@ func keepCheckpoint(dir string, signed []byte) error {
 	return err
 }
 
-// lastCheckpoint returns the last checkpoint in the file that one of the keys signed. It reads only
-// the last proof.MaxNoteBytes bytes of the file. If there is no such checkpoint, the Note of the
-// result is nil.
-func lastCheckpoint(dir string, vkeys []string) (proof.Checkpoint, error) {
-	f, err := os.Open(filepath.Join(dir, fileCheckpoints))
-	if errors.Is(err, os.ErrNotExist) {
-		return proof.Checkpoint{}, nil
-	}
+// rotateCheckpoints renames the file "checkpoints". The new name is on disk before another file takes the old
+// one.
+func rotateCheckpoints(dir string) error {
+	full, err := fullCheckpointFiles(dir)
 	if err != nil {
-		return proof.Checkpoint{}, err
+		return err
 	}
-	defer f.Close()
-	end, err := f.Seek(0, io.SeekEnd)
+	next := 1
+	if n := len(full); n > 0 {
+		next = full[n-1] + 1
+	}
+	if err := os.Rename(filepath.Join(dir, fileCheckpoints), fullCheckpointFile(dir, next)); err != nil {
+		return err
+	}
+	return durable.SyncDir(dir)
+}
+
+// fullCheckpointFile returns the path of a full file by its number.
+func fullCheckpointFile(dir string, number int) string {
+	return filepath.Join(dir, fmt.Sprintf("%s.%06d", fileCheckpoints, number))
+}
+
+// fullCheckpointFiles returns the numbers of the full files, in order.
+func fullCheckpointFiles(dir string) ([]int, error) {
+	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return proof.Checkpoint{}, err
+		return nil, ignoreMissing(err)
 	}
-	raw, err := io.ReadAll(io.NewSectionReader(f, max(0, end-proof.MaxNoteBytes), proof.MaxNoteBytes))
+	var numbers []int
+	for _, e := range entries {
+		digits, ok := strings.CutPrefix(e.Name(), fileCheckpoints+".")
+		if n, err := strconv.Atoi(digits); ok && err == nil && fullCheckpointFile(dir, n) == filepath.Join(dir, e.Name()) {
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	return numbers, nil
+}
+
+// lastCheckpoint returns the last checkpoint in the files that one of the keys signed. It reads only the
+// last proof.MaxNoteBytes bytes of the files. If there is no such checkpoint, the Note of the result is nil.
+func lastCheckpoint(dir string, vkeys []string) (last proof.Checkpoint, err error) {
+	numbers, err := fullCheckpointFiles(dir)
 	if err != nil {
-		return proof.Checkpoint{}, err
+		return last, err
 	}
-	var last proof.Checkpoint
-	for _, signed := range splitNotes(raw) {
-		if c, err := proof.OpenCheckpoint(signed, vkeys...); err == nil {
-			last = c
+	paths := []string{filepath.Join(dir, fileCheckpoints)}
+	for _, n := range slices.Backward(numbers) {
+		paths = append(paths, fullCheckpointFile(dir, n))
+	}
+	left := int64(proof.MaxNoteBytes)
+	for _, path := range paths {
+		n, err := readTail(path, left, func(_ int64, _ int, signed []byte) error {
+			if c, err := proof.OpenCheckpoint(signed, vkeys...); err == nil {
+				last = c
+			}
+			return nil
+		})
+		if err != nil {
+			return proof.Checkpoint{}, err
+		}
+		if left -= n; last.Note != nil || left <= 0 {
+			break
 		}
 	}
 	return last, nil
 }
 
-// keptCheckpoints returns all stored checkpoints, unverified. It skips a note cut short by a
-// crash.
-func keptCheckpoints(dir string) ([]proof.Checkpoint, error) {
-	raw, err := os.ReadFile(filepath.Join(dir, fileCheckpoints))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
+// readTail calls fn with each note in the last bytes of a file, up to a number. It returns how many bytes
+// it read.
+func readTail(path string, most int64, fn func(at int64, length int, signed []byte) error) (int64, error) {
+	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return 0, ignoreMissing(err)
 	}
-	var list []proof.Checkpoint
-	for _, signed := range splitNotes(raw) {
-		if c, err := proof.ParseCheckpoint(signed); err == nil {
-			list = append(list, c)
-		}
+	defer f.Close()
+	end, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return 0, err
 	}
-	return list, nil
-}
-
-// splitNotes splits the file into notes. A note is a text, an empty line and lines of signatures.
-func splitNotes(raw []byte) [][]byte {
-	var notes [][]byte
-	var text []byte
-	for part := range bytes.SplitSeq(raw, []byte("\n\n")) {
-		if !bytes.HasPrefix(part, []byte("\u2014 ")) {
-			text = part
-			continue
-		}
-		if text != nil {
-			signed := append(bytes.Clone(bytes.TrimLeft(text, "\n")), "\n\n"...)
-			signed = append(signed, bytes.TrimRight(part, "\n")...)
-			notes = append(notes, append(signed, '\n'))
-		}
-		text = nil
-	}
-	return notes
+	n := min(end, most)
+	return n, eachNote(io.NewSectionReader(f, end-n, n), fn)
 }
 
 // NewestCheckpoint returns the newest checkpoint in an audit directory that a key of the directory

@@ -2,6 +2,7 @@ package translog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"daybook/events"
@@ -14,13 +15,16 @@ import (
 func (l *Log) SignClosing(ctx context.Context, last uint64) (*events.ClosingCheckpoint, error) {
 	for {
 		l.mu.Lock()
-		hashed, damage, changed := l.tree.Size()-uint64(len(l.confirm)), l.damage, l.changedCh
+		hashed, damage, started, changed := l.tree.Size()-uint64(len(l.confirm)), l.damage, l.started && !l.unasked, l.changedCh
+		if l.starting && !l.signsClosing() { // the start was recorded, and not read yet
+			started = false
+		}
 		l.mu.Unlock()
 		switch {
 		case damage != nil:
 			return nil, damage
-		case hashed >= last:
-			return l.close(last)
+		case started && hashed >= last:
+			return l.signClosing(last)
 		}
 		select {
 		case <-changed:
@@ -30,14 +34,28 @@ func (l *Log) SignClosing(ctx context.Context, last uint64) (*events.ClosingChec
 	}
 }
 
-func (l *Log) close(last uint64) (*events.ClosingCheckpoint, error) {
+// signsClosing reports whether this server may sign a closing checkpoint. A single server may before the
+// origin of a ledger starts: appends wait while a volume is sealed, those of statements too. One of several
+// may not: another one may start the origin. The caller must hold mu.
+func (l *Log) signsClosing() bool {
+	return l.maySign() || !l.opts.Shared && l.keys.Ended == nil && (l.mustStart() || l.starting)
+}
+
+func (l *Log) signClosing(last uint64) (*events.ClosingCheckpoint, error) {
 	l.mu.Lock()
 	root, err := l.tree.RootAt(last)
+	keys, signs, mustStart := l.keys, l.signsClosing(), l.mustStart()
 	l.mu.Unlock()
+	switch {
+	case !signs && mustStart:
+		return nil, errors.New("the ledger does not say yet who signs it; try again in a second")
+	case !signs:
+		return nil, errors.New("this server does not sign the ledger; seal the volume on a server that does")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read the tree: %w", err)
 	}
-	c, err := proof.Checkpoint{Origin: l.keys.Origin, Size: last, Root: root}.Sign(l.keys.signer)
+	c, err := proof.Checkpoint{Origin: keys.Origin, Size: last, Root: root}.Sign(keys.signer)
 	if err != nil {
 		return nil, err
 	}

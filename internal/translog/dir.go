@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 
@@ -17,22 +18,46 @@ type Dir string
 // VKeys reads the verification keys, the newest last.
 func (d Dir) VKeys() ([]string, error) { return readVKeys(string(d)) }
 
-// Checkpoints reads all checkpoints, unverified, oldest first: those in the file of checkpoints, and
-// the one in a signed file beside a key in the directory. It skips a note cut short by a crash.
-func (d Dir) Checkpoints() ([]proof.Checkpoint, error) {
-	list, err := keptCheckpoints(string(d))
-	if err != nil {
-		return nil, err
+// Checkpoints returns all checkpoints, unverified, in the order of their sizes: those in the files of
+// checkpoints, and the one in a signed file beside a key in the directory. It skips notes cut short by a
+// crash. The iteration ends after an error.
+func (d Dir) Checkpoints() iter.Seq2[proof.Checkpoint, error] {
+	return func(yield func(proof.Checkpoint, error) bool) {
+		kept, err := openKept(string(d))
+		if err != nil {
+			yield(proof.Checkpoint{}, err)
+			return
+		}
+		defer kept.close()
+		raw, err := os.ReadFile(SignedPath(string(d), "", ""))
+		if ignoreMissing(err) != nil {
+			yield(proof.Checkpoint{}, err)
+			return
+		}
+		signed, err := proof.ParseCheckpoint(raw)
+		hasSigned := err == nil && !bytes.Equal(signed.Note, kept.last)
+		for i := range kept.len() {
+			c, err := kept.at(i)
+			if hasSigned && err == nil && c.Size > signed.Size {
+				if hasSigned = false; !yield(signed, nil) {
+					return
+				}
+			}
+			if !yield(c, err) || err != nil {
+				return
+			}
+		}
+		if hasSigned {
+			yield(signed, nil)
+		}
 	}
-	raw, err := os.ReadFile(SignedPath(string(d), "", ""))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	c, err := proof.ParseCheckpoint(raw)
-	if n := len(list); err == nil && (n == 0 || !bytes.Equal(c.Note, list[n-1].Note)) {
-		list = append(list, c)
-	}
-	return list, nil
+}
+
+// Signers reads the statements about the signers, in the form of proof.Signers.Bytes. Without a file, the
+// result is empty.
+func (d Dir) Signers() ([]byte, error) {
+	raw, err := os.ReadFile(filepath.Join(string(d), fileSigners))
+	return raw, ignoreMissing(err)
 }
 
 // DurableSize reads the size of the tree whose files are on disk.
@@ -58,14 +83,15 @@ func (d Dir) Leaves() func(position uint64) (proof.Hash, bool) {
 // HighestKnown returns the highest position that existed according to an audit directory and a
 // signed file (see SignedPath): the size of the newest checkpoint that a key of the directory
 // signed, or that of the tree on disk if it is larger. It returns 0 for an empty directory. It
-// ignores a tree whose files are unreadable or damaged, checkpoints that none of these keys signed,
-// and a signed file that Open refuses. A file of keys or checkpoints that exists and cannot be read
-// is an error.
+// ignores a tree whose files are unreadable, damaged or contradict what was signed, checkpoints that
+// none of these keys signed, and a signed file that Open refuses. A file of keys or checkpoints that
+// exists and cannot be read is an error.
 func HighestKnown(dir, signedPath string) (uint64, error) {
 	var reach uint64
+	var tree *proof.Tree
 	if d, err := readDurable(dir); err == nil {
 		if t, err := (&tileFiles{dir: dir}).load(d.size); err == nil && t.Root() == d.root {
-			reach = d.size
+			reach, tree = d.size, t
 		}
 	}
 	keys, err := readVKeys(dir)
@@ -81,7 +107,15 @@ func HighestKnown(dir, signedPath string) (uint64, error) {
 	}
 	signed, err := readSigned(signedPath, keys)
 	if err != nil {
-		return max(reach, c.Size), nil //nolint:nilerr // Open reports it
+		signed = proof.Checkpoint{} // Open reports it
+	}
+	for _, c := range []proof.Checkpoint{c, signed} {
+		if tree == nil || c.Note == nil || c.Size > reach || len(ofOrigin(ofNewestOrigin(keys), c.Origin)) == 0 {
+			continue
+		}
+		if root, err := tree.RootAt(c.Size); err == nil && root != c.Root {
+			reach = 0 // the files are of another ledger, or were changed
+		}
 	}
 	return max(reach, c.Size, signed.Size), nil
 }

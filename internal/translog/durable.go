@@ -59,6 +59,9 @@ func writeDurable(dir string, d durableTree, sync bool) error {
 func (l *Log) makeDurable() error {
 	l.filesMu.Lock()
 	defer l.filesMu.Unlock()
+	if err := l.saveSigners(); err != nil {
+		return err
+	}
 	l.mu.Lock()
 	size, last, root := l.tree.Size(), l.lastNonCheckpoint, l.tree.Root()
 	if size == l.durable || len(l.confirm) > 0 {

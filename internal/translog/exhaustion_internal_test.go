@@ -98,7 +98,7 @@ func TestRunOutlastsErrors(t *testing.T) {
 						t.Errorf("FinalCheckpoint: %v; %d events are signed", err, c.Size)
 					}
 				case err := <-ended:
-					t.Errorf("Run ended with %v", err)
+					t.Fatalf("Run ended with %v", err)
 				}
 				stop()
 				<-ended
@@ -118,7 +118,9 @@ func TestRunWithoutDescriptors(t *testing.T) {
 		return
 	}
 	t.Parallel()
-	cmd := exec.Command(os.Args[0], "-test.run=^TestRunWithoutDescriptors$", "-test.v")
+	// Without a time limit of its own, the child would outlive a test that is killed.
+	cmd := exec.Command(os.Args[0], "-test.run=^TestRunWithoutDescriptors$", "-test.v", "-test.timeout=5m")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	cmd.Env = append(os.Environ(), childEnv+"=1")
 	if out, err := cmd.CombinedOutput(); err != nil || !bytes.Contains(out, []byte("signed all events")) {
 		t.Errorf("the child: %v\n%s", err, out)

@@ -1,8 +1,10 @@
 package translog
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"daybook/proof"
@@ -24,6 +26,11 @@ func NewFileTree(dir string) *FileTree {
 	return &FileTree{proof.NewTree(files), files}
 }
 
+// SaveAsDurable writes all files of the tree, so that a log that is opened in the directory uses it.
+func (t *FileTree) SaveAsDurable() error {
+	return errors.Join(t.Save(), writeDurable(t.files.dir, durableTree{t.Size(), t.Size(), t.Root()}, false))
+}
+
 // LoadFileTree loads a tree of some size from its files.
 func LoadFileTree(dir string, n uint64) (*FileTree, error) {
 	files := &tileFiles{dir: dir}
@@ -34,11 +41,38 @@ func LoadFileTree(dir string, n uint64) (*FileTree, error) {
 // Save writes the tiles that are not full, and removes those that they replace.
 func (t *FileTree) Save() error { return errors.Join(t.files.save(t.Tree), t.files.removeReplaced()) }
 
-// SplitNotes splits a file of checkpoints into notes.
-var SplitNotes = splitNotes
+// SplitNotes returns the notes in a file of checkpoints. It checks that each is at its place.
+func SplitNotes(raw []byte) (notes [][]byte) {
+	err := eachNote(bytes.NewReader(raw), func(at int64, length int, signed []byte) error {
+		if got := append(bytes.TrimRight(bytes.Clone(raw[at:at+int64(length)]), "\n"), '\n'); !bytes.Equal(got, signed) {
+			return fmt.Errorf("the note %q is not at %d: %q", signed, at, got)
+		}
+		notes = append(notes, signed)
+		return nil
+	})
+	if err != nil {
+		panic(err)
+	}
+	return notes
+}
 
-// KeepCheckpoint appends a signed note to the file of checkpoints in a directory.
+// KeepCheckpoint appends a signed note to the files of checkpoints in a directory.
 var KeepCheckpoint = keepCheckpoint
+
+// SetCheckpointsFileBytes changes the length at which the file of checkpoints is full. It MUST be called
+// before Run.
+func (l *Log) SetCheckpointsFileBytes(n int64) { l.checkpointsFileBytes = n }
 
 // RunPass reads the events that are in the tree at its start once.
 func (s *Scrub) RunPass(ctx context.Context) error { return s.runPass(ctx) }
+
+// SetWitnessTimes changes the pace at which witnesses are asked. It MUST be called before Run.
+func (l *Log) SetWitnessTimes(every, refresh, grace, pause time.Duration) {
+	l.witnesses.every, l.witnesses.refresh, l.witnesses.grace, l.witnesses.pause = every, refresh, grace, pause
+}
+
+// RoundTime is the maximum time of a round of questions to the witnesses.
+const RoundTime = roundTime
+
+// SetFirstAsk changes how long the first signature waits for the witnesses. It MUST be called before Run.
+func (l *Log) SetFirstAsk(d time.Duration) { l.witnesses.firstAsk = d }

@@ -3,9 +3,6 @@ package translog
 import (
 	"bytes"
 	"cmp"
-	"crypto/ed25519"
-	"crypto/rand"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +14,8 @@ import (
 	"golang.org/x/mod/sumdb/note"
 
 	"daybook/events"
+	"daybook/internal/keyfile"
+	"daybook/proof"
 )
 
 // Names in the audit directory, beside the tiles.
@@ -26,12 +25,16 @@ const (
 	fileVKey        = "vkey"
 	fileCheckpoints = "checkpoints"
 	fileDurable     = "durable"
+	fileCosigned    = "cosigned"
+	filePolicy      = "witness-policy"
 )
 
-// identity is the permanent identity of a ledger.
+// identity is the permanent id of a ledger, and its origin.
 type identity struct {
 	ID     string `json:"id"`
 	Origin string `json:"origin"`
+	// Ended is the origin that this one succeeds.
+	Ended *endedOrigin `json:"ended,omitempty"`
 }
 
 // keys are the identity and the keys of a ledger.
@@ -41,11 +44,17 @@ type keys struct {
 	// vkey is the verification key of signer. known also contains earlier ones.
 	vkey  string
 	known []string
+	// lost is the path of the key if it is missing and must not be made: then signer is nil.
+	lost string
 }
 
-// openKeys reads the identity and the key of the ledger, or creates them. A key whose name is not
-// the origin of the ledger is an error: the key would sign for another ledger.
-func openKeys(dir, keyFile string) (k keys, err error) {
+// ownName returns the name that Open gives to an origin.
+func (k *keys) ownName() string { return "daybook/" + k.ID }
+
+// openKeys reads the identity and the key of the ledger, or creates them if nothing was signed yet. A
+// key whose name is not the origin of the ledger is an error: the key would sign for another ledger.
+func openKeys(opts Options, signers *proof.Signers) (k keys, err error) {
+	dir, keyFile := opts.Dir, opts.KeyFile
 	raw, err := os.ReadFile(filepath.Join(dir, fileIdentity))
 	switch {
 	case errors.Is(err, os.ErrNotExist):
@@ -57,6 +66,15 @@ func openKeys(dir, keyFile string) (k keys, err error) {
 			return k, fmt.Errorf("%s is not a valid ledger identity; restore it from a backup", filepath.Join(dir, fileIdentity))
 		}
 	}
+	if k.lost, err = lostKey(opts, k.identity, signers); err != nil {
+		return k, err
+	}
+	if k.lost != "" {
+		if k.known, err = readVKeys(dir); len(k.known) > 0 {
+			k.vkey = k.known[len(k.known)-1]
+		}
+		return k, ignoreMissing(err)
+	}
 	if err := k.use(keyPath(dir, keyFile)); err != nil {
 		if keyFile != "" {
 			err = &KeyFileError{err}
@@ -65,16 +83,40 @@ func openKeys(dir, keyFile string) (k keys, err error) {
 	}
 	if k.Origin == "" {
 		k.Origin = k.signer.Name()
-		raw, err := json.Marshal(k.identity)
-		if err != nil {
+		if err := k.writeIdentity(dir); err != nil {
 			return k, err
-		}
-		if err := replaceFile(filepath.Join(dir, fileIdentity), append(raw, '\n'), 0o644, true); err != nil {
-			return k, fmt.Errorf("write the ledger identity: %w", err)
 		}
 	}
 	k.known, err = keepVKey(dir, k.vkey)
 	return k, err
+}
+
+// lostKey returns the path of the signing key if it is missing although something was signed with it,
+// or an empty string.
+func lostKey(opts Options, id identity, signers *proof.Signers) (string, error) {
+	path := keyPath(opts.Dir, opts.KeyFile)
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		return "", err
+	}
+	if id.Ended != nil && signers.Origin() != id.Origin {
+		return "", nil // a crash before the key of the successor was made
+	}
+	if full, err := fullCheckpointFiles(opts.Dir); err != nil || len(full) > 0 {
+		return path, err
+	}
+	for _, trace := range []string{filepath.Join(opts.Dir, fileCheckpoints), filepath.Join(opts.Dir, fileSigners), SignedPath(opts.Dir, opts.KeyFile, opts.SignedFile)} {
+		if _, err := os.Stat(trace); !errors.Is(err, os.ErrNotExist) {
+			return path, err
+		}
+	}
+	return "", nil
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // keyPath returns the path of the signing key. keyFile is Options.KeyFile.
@@ -82,47 +124,20 @@ func keyPath(dir, keyFile string) string { return cmp.Or(keyFile, filepath.Join(
 
 // use reads the key in a file, or creates it.
 func (k *keys) use(keyFile string) error {
-	skey, err := readKey(keyFile)
+	skey, err := keyfile.Read(keyFile)
 	if errors.Is(err, os.ErrNotExist) {
-		skey, err = makeKey(keyFile, cmp.Or(k.Origin, "daybook/"+k.ID))
+		skey, _, err = keyfile.Create(keyFile, cmp.Or(k.Origin, k.ownName()))
 	}
 	if err != nil {
 		return err
 	}
-	if k.signer, err = note.NewSigner(skey); err != nil {
-		return fmt.Errorf("%s holds no signing key: %w; restore it from a backup", keyFile, err)
-	}
-	if k.vkey, err = vkeyOf(skey); err != nil {
+	if k.signer, k.vkey, err = proof.ParseKey(skey); err != nil {
 		return fmt.Errorf("%s holds no signing key: %w; restore it from a backup", keyFile, err)
 	}
 	if name := k.signer.Name(); k.Origin != "" && name != k.Origin {
 		return fmt.Errorf("the key in %s signs for %s, but this ledger is %s; use the key of this ledger", keyFile, name, k.Origin)
 	}
 	return nil
-}
-
-// readKey reads a signing key. The file MUST NOT be accessible to other users.
-func readKey(path string) (string, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return "", err
-	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return "", fmt.Errorf("the signing key %s is accessible to other users (mode %o); chmod 600 it, and replace it if another user may have read it", path, info.Mode().Perm())
-	}
-	raw, err := os.ReadFile(path)
-	return strings.TrimSpace(string(raw)), err
-}
-
-func makeKey(path, name string) (skey string, err error) {
-	skey, _, err = note.GenerateKey(rand.Reader, name)
-	if err == nil {
-		err = replaceFile(path, []byte(skey+"\n"), 0o600, true)
-	}
-	if err != nil {
-		return "", fmt.Errorf("create a signing key: %w", err)
-	}
-	return skey, nil
 }
 
 // keepVKey adds a verification key to the file of all keys that the ledger has had, the newest last.
@@ -181,7 +196,7 @@ func ReadOrigin(dir, keyFile string) (string, error) {
 	case !errors.Is(err, os.ErrNotExist):
 		return "", err
 	}
-	skey, err := readKey(keyPath(dir, keyFile))
+	skey, err := keyfile.Read(keyPath(dir, keyFile))
 	if errors.Is(err, os.ErrNotExist) {
 		return "", nil
 	}
@@ -193,18 +208,4 @@ func ReadOrigin(dir, keyFile string) (string, error) {
 		return "", fmt.Errorf("read the signing key: %w", err)
 	}
 	return signer.Name(), nil
-}
-
-// vkeyOf returns the verification key of a signing key.
-func vkeyOf(skey string) (string, error) {
-	parts := strings.SplitN(skey, "+", 5) // PRIVATE+KEY+name+hash+key
-	if len(parts) != 5 {
-		return "", errors.New("malformed signing key")
-	}
-	raw, err := base64.StdEncoding.DecodeString(parts[4])
-	if err != nil || len(raw) != 1+ed25519.SeedSize {
-		return "", errors.New("the signing key is not an Ed25519 key")
-	}
-	public := ed25519.NewKeyFromSeed(raw[1:]).Public().(ed25519.PublicKey)
-	return note.NewEd25519VerifierKey(parts[2], public)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -30,6 +31,8 @@ type Ledger interface {
 	// Append stores an event and returns its position. after is the expected position; if it is
 	// negative, Append stores the event without condition.
 	Append(ctx context.Context, e events.Event, after int64) (uint64, error)
+	// EachMatching calls fn for each event on a subject, oldest first.
+	EachMatching(ctx context.Context, subject string, fn func(events.Event) error) error
 	// LastSeq returns the position of the last event.
 	LastSeq(ctx context.Context) (uint64, error)
 }
@@ -47,8 +50,15 @@ type Options struct {
 	SignedFile string
 	// Every is the minimum time between two checkpoints without a request. Default: 1 s.
 	Every time.Duration
-	// WitnessURL receives every checkpoint by POST. Empty disables the witness.
+	// WitnessURL receives a copy of every checkpoint by POST. Empty sends none.
 	WitnessURL string
+	// WitnessPolicy is the file of a policy (C2SP tlog-policy). Its witnesses that have a URL are
+	// asked to cosign checkpoints. Empty asks none.
+	WitnessPolicy string
+	// OnWitnessConflict, if set, is called when a witness knows a checkpoint that contradicts the
+	// tree, or claims to; see WitnessConflict. It is called in a goroutine of Run. If the conflict is
+	// proven, Run then ends with damage.
+	OnWitnessConflict func(*WitnessConflict)
 	// Lost, if set, returns the positions that events name as lost. Any other missing position is
 	// damage.
 	Lost func() events.Lost
@@ -57,6 +67,8 @@ type Options struct {
 	Removed func() events.Removal
 	// OnCheckpointStored, if set, is called after a checkpoint was written to its file in Dir.
 	OnCheckpointStored func()
+	// Shared means that other servers can write to the ledger, each with a Log of its own.
+	Shared bool
 	// NoSync skips all waiting for the disk. Only for tests.
 	NoSync bool
 	// Logger receives errors that no caller can receive. Default: slog.Default().
@@ -69,38 +81,67 @@ const durableEvery = 1 << 16
 // Log is the Merkle tree of a growing ledger, with its checkpoints. It is safe for concurrent use.
 // The caller MUST call Run once to make it follow the ledger.
 type Log struct {
-	opts    Options
-	keys    keys
-	log     *slog.Logger
-	witness *witness // nil without one
-	signNow chan struct{}
+	opts   Options
+	log    *slog.Logger
+	copies *copySender // nil without Options.WitnessURL
+	// witnesses is nil without Options.WitnessPolicy.
+	witnesses *witnesses
+	signNow   chan struct{}
 	// exhaustedPause is the time that Run waits before it continues after an error, such as that the
 	// machine ran out of a resource.
 	exhaustedPause time.Duration
+	// checkpointsFileBytes is the length at which the file of checkpoints is full.
+	checkpointsFileBytes int64
 
 	checkpointsMu sync.Mutex // guards the file of checkpoints and the signed file; locked before mu
 	filesMu       sync.Mutex // guards the files of the tree except full tiles; locked before mu
 
+	rotateMu sync.Mutex // held by RotateKey; locked before changeMu
+	changeMu sync.Mutex // held by ChangeSigners; locked before mu
+
 	mu   sync.Mutex
-	tree *proof.Tree
-	file *tileFiles
+	keys keys // replaced when the origin ends
+	// signers are the statements about the signers that were read, signersSeq the position of the
+	// newest one, and startedAt that of the first one, once readSigners has read them in the ledger
+	// (signersRead). savedSigners is the number of those in their file, and starting is true between
+	// the appending of a statement and its reading.
+	signers      *proof.Signers
+	signersSeq   uint64
+	startedAt    uint64
+	signersRead  bool
+	savedSigners int
+	starting     bool
+	// trust is the result of counting for a list of signers, which the next statement after it names,
+	// and for known keys.
+	trust      *proof.Trust
+	trustOf    proof.Statement
+	trustKnown []string
+	tree       *proof.Tree
+	file       *tileFiles
 	// confirm holds the stored leaves after the last full tile. The leaves of the first events that
 	// are read MUST equal them.
 	confirm []proof.Hash
+	stored  *storedLeaves // those before confirm, if unsigned events are read again
 	// durable is the size that is on disk, target the end of the ledger when Run started,
 	// lastNonCheckpoint the position of the last event that is not a checkpoint, and latest the
 	// newest checkpoint of this ledger that is in the file of checkpoints.
 	durable, target, lastNonCheckpoint uint64
 	latest                             proof.Checkpoint
 	signed                             proof.Checkpoint // the newest one that was signed, in the signed file
+	confirmed                          proof.Checkpoint // the newest one that was read and agrees with the tree
 	urgentSize                         uint64           // the server waits for a checkpoint of at least this size
 	clientSize                         uint64           // a client waits for a checkpoint of at least this size
 	started                            bool
-	final                              bool              // FinalCheckpoint waits: retry after finalPause
-	failing                            error             // why the last checkpoint could not be recorded
-	unstored                           *proof.Checkpoint // recorded, not written to its file yet
-	damage                             error
-	changedCh                          chan struct{} // closed and replaced by wake
+	// unasked is true until the witnesses were asked for the newest checkpoint that they know, or had
+	// their time to answer. Until then nothing is signed.
+	unasked bool
+	// treeReset is true after resetForeignTree has discarded the tree in the files.
+	treeReset bool
+	final     bool              // FinalCheckpoint waits: retry after finalPause
+	failing   error             // why the last checkpoint could not be recorded
+	unstored  *proof.Checkpoint // recorded, not written to its file yet
+	damage    error
+	changedCh chan struct{} // closed and replaced by wake
 }
 
 // Open reads the audit directory. It creates the directory, the ledger identity and the signing
@@ -114,17 +155,31 @@ func Open(opts Options) (*Log, error) {
 	if err := durable.MkdirAll(opts.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open the audit log: %w", err)
 	}
-	l := &Log{file: &tileFiles{dir: opts.Dir}, opts: opts, log: opts.Logger, exhaustedPause: exhaustedPause, signNow: make(chan struct{}, 1), changedCh: make(chan struct{})}
+	l := &Log{file: &tileFiles{dir: opts.Dir}, opts: opts, log: opts.Logger, exhaustedPause: exhaustedPause, checkpointsFileBytes: checkpointsFileBytes, signNow: make(chan struct{}, 1), changedCh: make(chan struct{})}
 	var err error
-	if l.keys, err = openKeys(opts.Dir, opts.KeyFile); err != nil {
+	if l.signers, err = readSignersFile(opts.Dir); err != nil {
 		return nil, fmt.Errorf("open the audit log: %w", err)
 	}
-	if l.witness, err = newWitness(opts.WitnessURL, opts.Logger); err != nil {
+	l.savedSigners = len(l.signers.Statements())
+	if err := l.useNextKey(); err != nil { // an interrupted rotation
+		return nil, fmt.Errorf("open the audit log: %w", err)
+	}
+	if l.keys, err = openKeys(opts, l.signers); err != nil {
+		return nil, fmt.Errorf("open the audit log: %w", err)
+	}
+	if l.copies, err = newCopySender(opts.WitnessURL, opts.Logger); err != nil {
 		return nil, err
 	}
-	if l.latest, err = lastCheckpoint(opts.Dir, l.keys.known); err != nil {
+	if l.witnesses, err = openWitnesses(l); err != nil {
+		return nil, err
+	}
+	if l.latest, err = lastCheckpoint(opts.Dir, ofOrigin(l.counting().Keys, l.keys.Origin)); err != nil {
 		return nil, fmt.Errorf("open the audit log: %w", err)
 	}
+	if _, err := l.counting().Open(l.latest.Note); err != nil { // a key signed it that was retired since
+		l.latest = proof.Checkpoint{}
+	}
+	l.unasked = l.witnesses != nil
 	if err := l.openSigned(); err != nil {
 		return nil, fmt.Errorf("open the audit log: %w", err)
 	}
@@ -156,13 +211,18 @@ func (l *Log) load() {
 }
 
 // Origin returns the name under which checkpoints are signed.
-func (l *Log) Origin() string { return l.keys.Origin }
+func (l *Log) Origin() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.keys.Origin
+}
 
-// VKey returns the current verification key of the ledger.
-func (l *Log) VKey() string { return l.keys.vkey }
-
-// VKeys returns all verification keys of the ledger, the current one last.
-func (l *Log) VKeys() []string { return l.keys.known }
+// VKey returns the current verification key of this server.
+func (l *Log) VKey() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.keys.vkey
+}
 
 // exhaustedPause is the default of Log.exhaustedPause.
 const exhaustedPause = time.Second
@@ -171,8 +231,11 @@ const exhaustedPause = time.Second
 // full, file descriptors run out, or feed or ledger fails, it retries. On damage it stops signing and
 // returns events.ErrDamaged; Damage then returns the same error.
 func (l *Log) Run(ctx context.Context, feed Feed, ledger Ledger) error {
-	err := l.run(ctx, feed, ledger)
-	for logged := false; err != nil && !errors.Is(err, events.ErrDamaged) && ctx.Err() == nil; err = l.run(ctx, feed, ledger) {
+	err := l.runOrBreak(ctx, feed, ledger)
+	for logged := false; err != nil && !errors.Is(err, events.ErrDamaged) && ctx.Err() == nil; err = l.runOrBreak(ctx, feed, ledger) {
+		if errors.Is(err, errOtherOrigin) {
+			continue
+		}
 		if !logged {
 			l.log.WarnContext(ctx, "the ledger cannot be hashed and signed now; retrying", "err", err)
 			logged = true
@@ -194,6 +257,29 @@ func (l *Log) Run(ctx context.Context, feed Feed, ledger Ledger) error {
 		saved = l.makeDurable()
 	}
 	return errors.Join(err, saved)
+}
+
+// runOrBreak is run. If the files of the tree contradict what was signed, it runs again without them. If the
+// origin cannot continue and the operator accepted that, it ends the origin and runs with the next one.
+func (l *Log) runOrBreak(ctx context.Context, feed Feed, ledger Ledger) error {
+	for {
+		err := l.run(ctx, feed, ledger)
+		broken, ok := errors.AsType[*breakError](err)
+		if ok {
+			if again, resetErr := l.resetForeignTree(); again {
+				continue
+			} else if resetErr != nil {
+				l.log.ErrorContext(ctx, "the tree of hashes cannot be computed again", "err", resetErr)
+			}
+		}
+		if !ok || !l.damageAccepted() {
+			return err
+		}
+		l.log.WarnContext(ctx, "the ledger differs from what was signed", "err", broken.err)
+		if err := l.endOrigin(broken.reason); err != nil {
+			return err
+		}
+	}
 }
 
 // saveTries is how often Run tries again to save the tree at its end.
@@ -224,53 +310,96 @@ func (l *Log) run(ctx context.Context, feed Feed, ledger Ledger) error {
 	}
 	l.mu.Lock()
 	from := l.tree.Size() - uint64(len(l.confirm))
-	l.target, l.started = last, true
-	hashed, mustHold := l.tree.Size(), l.mustHold()
+	if l.signed.Note != nil {
+		// The files of the tree prove nothing about events that are not signed: a person who can write
+		// the events can write the files. So their checkpoints, openings and statements are read again.
+		from = min(from, l.signed.Size)
+	}
+	l.target, l.started, l.stored = last, false, nil
+	hashed, mustHold, lost := l.tree.Size(), l.mustHold(), l.Lost()
 	l.mu.Unlock()
 	if hashed > last {
-		return fmt.Errorf("%w: the ledger ends at event %d, but %d had been hashed; restore the ledger from a backup, or start once with --accept-damage", events.ErrDamaged, last, hashed)
+		return breakOf(setBack, "the ledger ends at event %d, but %d had been hashed", last, hashed)
 	}
 	for _, signed := range mustHold {
-		if signed.Size > last {
-			return fmt.Errorf("%w: the ledger ends at event %d, but a checkpoint of %d events was signed; restore the ledger from a backup, or start once with --accept-damage", events.ErrDamaged, last, signed.Size)
+		_, unknown := eventproof.UnknownIn(lost, signed.Size)
+		switch {
+		case signed.Size > last:
+			return breakOf(setBack, "the ledger ends at event %d, but a checkpoint of %d events was signed", last, signed.Size)
+		case signed.Note != nil && unknown:
+			return breakOf(wasLost, "a checkpoint of %d events was signed, and the hashes of lost events among them are not known", signed.Size)
 		}
 		if err := l.matchesTree(signed); err != nil {
 			return err
 		}
 	}
-	signing, stop := context.WithCancel(ctx)
+	if err := l.readSigners(ctx, ledger); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	l.started = true // the tree was compared with what was signed
+	l.wake()
+	l.mu.Unlock()
+	signing, stop := context.WithCancelCause(ctx)
 	var beside sync.WaitGroup
 	beside.Go(func() { l.sign(signing, ledger) })
-	if l.witness != nil {
-		beside.Go(func() { l.witness.run(signing) })
+	beside.Go(func() { l.finishRotation(signing, ledger) })
+	if l.copies != nil {
+		beside.Go(func() { l.copies.run(signing) })
+	}
+	if l.witnesses != nil {
+		beside.Go(func() {
+			if err := l.witnesses.run(signing, ledger); err != nil {
+				stop(err)
+			}
+		})
 	}
 	l.signal()
-	err = feed.FollowRaw(ctx, from, l.appendBatch)
-	stop()
+	err = feed.FollowRaw(signing, from, l.appendBatch)
+	stop(nil)
 	beside.Wait()
+	if broken := context.Cause(signing); errors.Is(broken, events.ErrDamaged) && !errors.Is(err, events.ErrDamaged) {
+		return broken
+	}
 	return err
 }
 
 // appendBatch appends a batch to the tree.
-func (l *Log) appendBatch(batch []events.Stored, _ uint64) error {
+func (l *Log) appendBatch(batch []events.Stored, _ uint64) (err error) {
 	leaves := make([]proof.Hash, len(batch))
 	var buf []byte
 	for i := range batch {
-		var err error
 		if leaves[i], buf, err = proof.HashLeaf(buf, eventproof.RecordOf(batch[i])); err != nil {
 			return fmt.Errorf("%w: %w", events.ErrDamaged, err)
 		}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	defer func() {
+		if errors.Is(err, events.ErrDamaged) { // nothing is signed from now on
+			l.damage = err
+		}
+	}()
 	lost := l.Lost()
 	for i, m := range batch {
 		if err := l.skipMissing(m, lost); err != nil {
 			return err
 		}
+		if m.Seq <= l.tree.Size()-uint64(len(l.confirm)) { // not signed yet, but in the tree
+			if err := l.confirmStored(m.Seq, leaves[i]); err != nil {
+				return err
+			}
+			if err := l.checkUnsigned(m); err != nil {
+				return err
+			}
+			continue
+		}
 		if len(l.confirm) > 0 {
 			if leaves[i] != l.confirm[0] {
-				return fmt.Errorf("%w: event %d does not match the hash that was computed when it was recorded", events.ErrDamaged, m.Seq)
+				return eventChanged(m.Seq)
+			}
+			if err := l.checkUnsigned(m); err != nil {
+				return err
 			}
 			l.confirm = l.confirm[1:]
 			continue
@@ -285,11 +414,14 @@ func (l *Log) appendBatch(batch []events.Stored, _ uint64) error {
 				return err
 			}
 		}
+		if err := errors.Join(l.readStatement(m), l.checkOpening(m)); err != nil {
+			return err
+		}
 		if err := l.tree.Add(leaves[i]); err != nil {
 			return err
 		}
 		for _, c := range l.mustHold() {
-			if l.tree.Size() == c.Size && l.tree.Root() != c.Root && !eventproof.IsIncomparable(lost, c.Size) {
+			if l.tree.Size() == c.Size && l.tree.Root() != c.Root {
 				return disagrees(c, l.tree.Root())
 			}
 		}
@@ -346,25 +478,43 @@ func (l *Log) checkCheckpoint(m events.Stored) error {
 	if c.Note == nil || c.Origin == l.latest.Origin && c.Size == l.latest.Size && c.Root == l.latest.Root {
 		return nil // no checkpoint, or the newest known one
 	}
+	ended := l.hasEnded(c.Origin)
 	if c.Size >= m.Seq {
 		return fmt.Errorf("%w: the checkpoint at position %d covers %d events", events.ErrDamaged, m.Seq, c.Size)
 	}
-	if eventproof.IsIncomparable(l.Lost(), c.Size) {
+	if r, unknown := eventproof.UnknownIn(l.Lost(), c.Size); unknown {
+		if ended || l.startedAt == 0 || r.NamedAt < l.startedAt { // accepted before the ledger had an origin
+			return nil
+		}
+		return breakOf(wasLost, "the checkpoint at position %d is of %s and covers %d events, and the hashes of lost events among them are not known", m.Seq, c.Origin, c.Size)
+	}
+	if eventproof.IsInLostTile(l.Lost(), c.Size) { // the newest checkpoints are compared: see ProvenLeaves.Ranges
 		return nil
 	}
 	root, err := l.tree.RootAt(c.Size)
 	if err != nil {
 		return fmt.Errorf("read the tree: %w", err)
 	}
-	if root != c.Root {
+	switch {
+	case root == c.Root:
+		l.confirmed = c
+	case ended: // its successor states how many events it confirms
+		return nil
+	default:
 		return disagrees(c, root)
 	}
 	if c.Origin != l.keys.Origin || c.Size <= l.latest.Size || l.unstored != nil && c.Size <= l.unstored.Size {
 		return nil
 	}
-	if _, err := proof.OpenCheckpoint(c.Note, l.keys.known...); err != nil {
-		return fmt.Errorf("%w: the checkpoint at position %d names this ledger, but none of its keys signed it (%w); if the file %s of the proofs lost a key, restore it from a backup",
-			events.ErrDamaged, m.Seq, err, fileVKey)
+	counting := l.counting()
+	if _, err := proof.OpenCheckpoint(c.Note, counting.Keys...); err != nil {
+		return breakOf("another key signed in the name of the origin", "the checkpoint at position %d names this ledger, but none of its keys signed it (%w)", m.Seq, err)
+	}
+	if _, err := counting.Open(c.Note); err != nil {
+		return nil //nolint:nilerr // a retired key signed it
+	}
+	if _, err := proof.OpenCheckpoint(c.Note, l.keys.vkey); err != nil && l.maySign() {
+		return nil // that of another server; this one signs its own
 	}
 	// The signer stores it. Only then it is the newest checkpoint: FinalCheckpoint returns when the
 	// file contains what it waits for, even if the event is read before Append returns.
@@ -372,16 +522,29 @@ func (l *Log) checkCheckpoint(m events.Stored) error {
 	return nil
 }
 
+// Reasons why an origin ends.
+const (
+	setBack    = "the ledger was set back to an earlier state"
+	wasChanged = "signed events were changed"
+	wasLost    = "signed events were lost, and their hashes too"
+)
+
 func disagrees(c proof.Checkpoint, root proof.Hash) error {
-	return fmt.Errorf("%w: a checkpoint of %s says that the first %d events have the tree hash %s, the recorded events have %s",
-		events.ErrDamaged, c.Origin, c.Size, proof.EncodeHash(c.Root), proof.EncodeHash(root))
+	return breakOf(wasChanged, "a checkpoint of %s says that the first %d events have the tree hash %s, the recorded events have %s",
+		c.Origin, c.Size, proof.EncodeHash(c.Root), proof.EncodeHash(root))
 }
 
-// matchesTree compares a checkpoint with the tree, unless the tree is smaller than the checkpoint.
+// hasEnded reports whether an origin of the ledger ended. The caller must hold mu.
+func (l *Log) hasEnded(origin string) bool {
+	return l.keys.Ended != nil && l.keys.Ended.Origin == origin || slices.ContainsFunc(l.signers.Statements(), func(st proof.Statement) bool { return st.Predecessor == origin })
+}
+
+// matchesTree compares a checkpoint with the tree, unless the tree is smaller than the checkpoint. In
+// ledgers whose losses an earlier version recorded, the newest checkpoint can end inside a lost tile.
 func (l *Log) matchesTree(c proof.Checkpoint) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if c.Note == nil || c.Size > l.tree.Size() || eventproof.IsIncomparable(l.Lost(), c.Size) {
+	if c.Note == nil || c.Size > l.tree.Size() || eventproof.IsInLostTile(l.Lost(), c.Size) {
 		return nil
 	}
 	root, err := l.tree.RootAt(c.Size)

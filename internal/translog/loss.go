@@ -3,6 +3,8 @@ package translog
 import (
 	"errors"
 	"fmt"
+	"os"
+	"slices"
 
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -18,6 +20,8 @@ type ProvenLeaves struct {
 	// tile is the index of the tile that was read last, and leaves are its leaves.
 	tile   uint64
 	leaves []proof.Hash
+	// compared are the sizes of the newest checkpoints, in order: no range hides them.
+	compared []uint64
 }
 
 // OpenProvenLeaves opens the files of a tree in an audit directory. They prove a leaf if they match
@@ -41,9 +45,39 @@ func OpenProvenLeaves(dir string) *ProvenLeaves {
 	if keys, err := readVKeys(dir); err == nil {
 		if c, err := lastCheckpoint(dir, keys); err == nil && c.Size > 0 {
 			try(c.Size, c.Root)
+			k.compared = append(k.compared, c.Size)
+		}
+		if k.contradicts(dir, ofNewestOrigin(keys)) {
+			return &ProvenLeaves{} // the files are of another ledger, or were changed
 		}
 	}
 	return k
+}
+
+// CompareSigned makes Ranges keep the checkpoint in a signed file (see SignedPath) comparable, like the newest
+// one in the audit directory.
+func (k *ProvenLeaves) CompareSigned(path string) {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return
+	}
+	if c, err := proof.ParseCheckpoint(raw); err == nil {
+		k.compared = append(k.compared, c.Size)
+		slices.Sort(k.compared)
+	}
+}
+
+// contradicts reports whether the files differ from what one of the keys signed.
+func (k *ProvenLeaves) contradicts(dir string, vkeys []string) bool {
+	if k.size == 0 {
+		return false
+	}
+	c, err := newestUpTo(dir, k.size, vkeys, nil, func(proof.Checkpoint) bool { return true })
+	if err != nil || c.Note == nil {
+		return false
+	}
+	root, err := tlog.TreeHash(int64(c.Size), k.reader)
+	return err == nil && proof.Hash(root) != c.Root
 }
 
 // Size returns the highest position whose leaf may be known.
@@ -88,8 +122,20 @@ func (k *ProvenLeaves) tileHash(first uint64) (proof.Hash, bool) {
 }
 
 // Ranges divides lost positions into ranges of which either all leaves or none are known. It uses at
-// most budget hashes and reduces budget by their number.
+// most budget hashes and reduces budget by their number. A range ends where the newest checkpoint ends: that
+// tile is then not in one range, and has a hash for each leaf, with which the checkpoint can be compared.
 func (k *ProvenLeaves) Ranges(from, to, namedAt uint64, budget *int) events.Lost {
+	var list events.Lost
+	for _, size := range k.compared {
+		if from <= size && size < to && size%proof.TileWidth != 0 {
+			list = append(list, k.ranges(from, size, namedAt, budget)...)
+			from = size + 1
+		}
+	}
+	return append(list, k.ranges(from, to, namedAt, budget)...)
+}
+
+func (k *ProvenLeaves) ranges(from, to, namedAt uint64, budget *int) events.Lost {
 	var list events.Lost
 	add := func(from, to uint64, hash string) {
 		n := len(list)

@@ -89,8 +89,7 @@ func (p *prover) ReadHashes(indexes []int64) ([]proof.Hash, error) {
 				return nil, fmt.Errorf("%w: %d of %d events", proof.ErrHashing, size, p.c.Size)
 			}
 			if err != nil {
-				return nil, fmt.Errorf("%w: the files of the tree do not match its checkpoint (%w); stop the server, delete the directory \"tile\" and the file \"durable\" beside it, and start the server: it computes them again",
-					events.ErrDamaged, err)
+				return nil, wrongFiles("its checkpoint", err)
 			}
 			return hashes, nil
 		}
@@ -100,6 +99,11 @@ func (p *prover) ReadHashes(indexes []int64) ([]proof.Hash, error) {
 		}
 	}
 	return hashes, nil
+}
+
+// wrongFiles is the damage of files of the tree that do not match a hash of it.
+func wrongFiles(hash string, err error) error {
+	return fmt.Errorf("%w: the files of the tree do not match %s (%w); stop the server, delete the directory \"tile\" and the file \"durable\" beside it, and start the server: it computes them again", events.ErrDamaged, hash, err)
 }
 
 // confirmedTiles reads tiles for package tlog and caches verified ones.

@@ -18,6 +18,7 @@ import (
 // pass is one pass of a Scrub. It holds the events of one read, the leaves of one tile, and one tile
 // of each level.
 type pass struct {
+	tree  *proof.Tree // that of the Log when the pass started
 	scrub *Scrub
 	// end is the position that the pass reads up to, and at the last one that it has read.
 	end, at uint64
@@ -49,10 +50,29 @@ func (s *Scrub) newPass() *pass {
 	l := s.log
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	p.tree = l.tree
 	p.end, p.newest = l.tree.Size()-uint64(len(l.confirm)), l.mustHold()
 	last := l.tree.PartialLeaves()
 	p.tail = proof.EncodeTile(last[:len(last)-len(l.confirm)])
 	return p
+}
+
+// errTreeReplaced ends a pass: an origin ended, and the tree is computed again.
+var errTreeReplaced = errors.New("the tree of hashes is computed again")
+
+// isReplaced reports whether the tree of the pass is not that of the Log any more.
+func (p *pass) isReplaced() bool {
+	l := p.scrub.log
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.tree != p.tree
+}
+
+// found reports a finding, unless the tree was replaced: what differs then is compared in the next pass.
+func (p *pass) found(first, last uint64, what string) {
+	if !p.isReplaced() {
+		p.scrub.found(first, last, what)
+	}
 }
 
 // readTileLeaves are the leaves of events of one tile.
@@ -93,7 +113,7 @@ func (p *pass) compareLeaves(ctx context.Context, leaves *readTileLeaves, stored
 	for i := range int(leaves.last - leaves.first + 1) {
 		if leaves.known[i] && !bytes.Equal(leaves.hashes[i][:], hashAt(stored, i)) {
 			seq := leaves.first + uint64(i)
-			p.scrub.found(seq, seq, "the event does not match the hash that was computed when it was recorded")
+			p.found(seq, seq, "the event does not match the hash that was computed when it was recorded")
 			leaves.known[i] = false
 		}
 	}
@@ -125,7 +145,7 @@ func (p *pass) compareTile(ctx context.Context, index uint64, leaves *readTileLe
 		return cause
 	}
 	if over == nil && cause != nil {
-		p.scrub.found(leaves.first, leaves.last, fmt.Sprintf("the stored hashes of the events cannot be read: %v", cause))
+		p.found(leaves.first, leaves.last, fmt.Sprintf("the stored hashes of the events cannot be read: %v", cause))
 		return p.compareHeaps(ctx, leaves)
 	}
 	if over == nil || cause == nil && hashOf(stored) == *over {
@@ -152,9 +172,9 @@ func (p *pass) compareTile(ctx context.Context, index uint64, leaves *readTileLe
 	if cause != nil {
 		what = fmt.Sprintf("the file of their hashes cannot be read (%v), and the events do not match the hash over them in the level above", cause)
 	}
-	p.scrub.found(leaves.first, leaves.last, what)
+	p.found(leaves.first, leaves.last, what)
 	for _, seq := range changed {
-		p.scrub.found(seq, seq, "the event does not match the hash that was computed when it was recorded")
+		p.found(seq, seq, "the event does not match the hash that was computed when it was recorded")
 	}
 	return p.compareHeaps(ctx, leaves)
 }
@@ -211,6 +231,9 @@ func (p *pass) hashOver(ctx context.Context, tile proof.Tile) (over *proof.Hash,
 // tile from those below and rewrites it. If that is not possible, it reports a finding. The hashes
 // of a tile of leaves are only compared.
 func (p *pass) tileAt(ctx context.Context, level int, index uint64) (comparedTile, error) {
+	if p.isReplaced() || !p.scrub.log.hasLevel(level) {
+		return comparedTile{}, errTreeReplaced
+	}
 	if hashes := p.scrub.log.inMemory(level, index); hashes != nil {
 		return comparedTile{index, hashes, true}, nil
 	}
@@ -245,9 +268,9 @@ func (p *pass) tileAt(ctx context.Context, level int, index uint64) (comparedTil
 		}
 		first, last := index*spanOf(level)+1, min((index+1)*spanOf(level), p.end)
 		if cause != nil {
-			p.scrub.found(first, last, fmt.Sprintf("the hashes over the events cannot be read (%v), and the tiles below do not match the hash over them in the level above", cause))
+			p.found(first, last, fmt.Sprintf("the hashes over the events cannot be read (%v), and the tiles below do not match the hash over them in the level above", cause))
 		} else {
-			p.scrub.found(first, last, fmt.Sprintf("neither the hashes in the file %s nor the tiles below match the hash over them in the level above", tile.Path()))
+			p.found(first, last, fmt.Sprintf("neither the hashes in the file %s nor the tiles below match the hash over them in the level above", tile.Path()))
 		}
 	}
 	if level > 0 {
@@ -392,12 +415,16 @@ func (l *Log) comparePartial(tile proof.Tile, hashes []byte) (wrong bool, cause,
 // compareCheckpoint compares the tree with a checkpoint. The tiles that prove its tree hash are
 // compared with those above, up to the tree in memory.
 func (p *pass) compareCheckpoint(ctx context.Context, c proof.Checkpoint) error {
-	if c.Note == nil || c.Size > p.end || eventproof.IsIncomparable(p.scrub.log.Lost(), c.Size) {
+	if c.Note == nil || c.Size > p.end {
 		return nil
 	}
-	signed, err := proof.OpenCheckpoint(c.Note, p.scrub.log.keys.known...)
+	l := p.scrub.log
+	l.mu.Lock()
+	keys := l.counting().Keys // the key may be retired since the pass started
+	l.mu.Unlock()
+	signed, err := proof.OpenCheckpoint(c.Note, keys...)
 	if err != nil || signed.Size != c.Size || signed.Root != c.Root {
-		p.scrub.found(1, c.Size, fmt.Sprintf("the checkpoint of %d events is not signed by a key of this ledger", c.Size))
+		p.found(1, c.Size, fmt.Sprintf("the checkpoint of %d events is not signed by a key of this ledger", c.Size))
 		return nil //nolint:nilerr // reported
 	}
 	root, err := tlog.TreeHash(int64(c.Size), provenHashes{ctx, p})
@@ -408,7 +435,7 @@ func (p *pass) compareCheckpoint(ctx context.Context, c proof.Checkpoint) error 
 		return err
 	}
 	if root != c.Root {
-		p.scrub.found(1, c.Size, fmt.Sprintf("a checkpoint says that the first %d events have the tree hash %s, the tree has %s", c.Size, proof.EncodeHash(c.Root), proof.EncodeHash(root)))
+		p.found(1, c.Size, fmt.Sprintf("a checkpoint says that the first %d events have the tree hash %s, the tree has %s", c.Size, proof.EncodeHash(c.Root), proof.EncodeHash(root)))
 	}
 	return nil
 }
@@ -452,6 +479,9 @@ func (p *pass) readFile(ctx context.Context, tile proof.Tile) ([]byte, error) {
 // rewrite replaces the file of a full tile whose hashes are proven. cause is the reason if the file
 // could not be read.
 func (p *pass) rewrite(ctx context.Context, tile proof.Tile, hashes []proof.Hash, cause error) error {
+	if p.isReplaced() {
+		return errTreeReplaced
+	}
 	l := p.scrub.log
 	return p.noteRepair(ctx, tile, cause, l.file.restore(tile, proof.EncodeTile(hashes), !l.opts.NoSync))
 }
@@ -464,12 +494,19 @@ func (p *pass) noteRepair(ctx context.Context, tile proof.Tile, cause, failed er
 	}
 	if failed != nil {
 		first := tile.Index*spanOf(tile.Level) + 1
-		p.scrub.found(first, min(first+spanOf(tile.Level)-1, p.end), fmt.Sprintf("the file of hashes %s is wrong and cannot be written again: %v", tile.Path(), failed))
+		p.found(first, min(first+spanOf(tile.Level)-1, p.end), fmt.Sprintf("the file of hashes %s is wrong and cannot be written again: %v", tile.Path(), failed))
 		return nil
 	}
 	p.scrub.log.log.WarnContext(ctx, "a file of hashes was wrong and is written again; the events are intact", "tile", tile.Path(), "err", cause)
 	p.scrub.note(func(g *ScrubProgress) { g.TilesRepaired++ })
 	return nil
+}
+
+// hasLevel reports whether the tree has tiles at a level.
+func (l *Log) hasLevel(level int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.tree.Size()>>(proof.TileHeight*level) > 0 // 0 for a shift of 64 and more
 }
 
 // inMemory returns a copy of the hashes of a tile that is not full, or nil for any other.

@@ -29,10 +29,13 @@ const unwritablePause = 200 * time.Millisecond
 // onDemandEvery is the minimum time between two checkpoints that clients request.
 const onDemandEvery = 250 * time.Millisecond
 
-// sign creates checkpoints until ctx is done. While there are new events, it records one checkpoint
-// per Options.Every. It creates one immediately if the server waits for it, and one per
-// onDemandEvery for clients. A second checkpoint, which is not recorded, covers the event of the
-// first one if no other event follows. An idle ledger gets none.
+// coverAfter is the time after which a checkpoint covers the event of the last one, if no other event follows.
+const coverAfter = time.Second
+
+// sign creates checkpoints until ctx is done. While there are new events, it creates and records one
+// checkpoint per Options.Every. It creates one immediately if the server waits for it, and one per
+// onDemandEvery for clients. If no other event follows within coverAfter, one more, which is not recorded,
+// covers the event of the last one. An idle ledger gets no others.
 func (l *Log) sign(ctx context.Context, ledger Ledger) {
 	var last time.Time
 	pause := l.opts.Every
@@ -43,19 +46,25 @@ func (l *Log) sign(ctx context.Context, ledger Ledger) {
 		l.mu.Lock()
 		due, urgent := l.signDue()
 		requested := l.clientSize > l.latest.Size && l.tree.Size() >= l.clientSize
-		final := l.final
+		covers, final := l.onlyCheckpointsFollow(), l.final
 		if final {
 			pause = min(pause, finalPause)
 		}
 		l.mu.Unlock()
 		wait := pause - time.Since(last)
+		if covers && failed == nil {
+			wait = min(wait, coverAfter-time.Since(last))
+		}
 		if requested && failed == nil {
 			wait = min(wait, onDemandEvery-time.Since(last))
 		}
 		switch {
 		case due && (wait <= 0 || urgent && failed == nil):
 			last = time.Now()
-			err := l.checkpoint(ctx, ledger)
+			started, err := l.checkpoint(ctx, ledger)
+			if started { // the first checkpoint follows immediately
+				last = time.Time{}
+			}
 			l.mu.Lock()
 			l.failing = err
 			l.wake()
@@ -105,14 +114,16 @@ func passes(err error) bool {
 }
 
 // signDue reports whether a checkpoint must be signed or stored, and whether it must be signed
-// immediately: because the server waits for it, or because only checkpoints are not covered. The
-// caller must hold mu.
+// immediately because the server waits for it. The caller must hold mu.
 func (l *Log) signDue() (due, urgent bool) {
-	if !l.started || l.damage != nil || len(l.confirm) > 0 || l.tree.Size() < l.target || l.tree.Size() == 0 {
+	if !l.started || l.unasked || l.damage != nil || len(l.confirm) > 0 || l.tree.Size() < l.target || l.tree.Size() == 0 {
 		return false, false
 	}
+	if !l.maySign() && !l.coversOld() {
+		return l.mustStart() && l.tree.Size() > l.latest.Size || l.unstored != nil, true
+	}
 	due = l.tree.Size() > l.latest.Size
-	urgent = due && (l.onlyCheckpointsFollow() || l.tree.Size() >= l.urgentSize && l.urgentSize > l.latest.Size)
+	urgent = due && l.tree.Size() >= l.urgentSize && l.urgentSize > l.latest.Size
 	return due || l.unstored != nil, urgent
 }
 
@@ -124,45 +135,49 @@ func (l *Log) onlyCheckpointsFollow() bool {
 }
 
 // checkpoint signs the current tree, writes the checkpoint to the signed file, records it unless
-// only checkpoints follow the last one, and stores it.
-func (l *Log) checkpoint(ctx context.Context, ledger Ledger) error {
+// only checkpoints follow the last one, and stores it. If the origin is not started yet, it starts it
+// instead and reports true.
+func (l *Log) checkpoint(ctx context.Context, ledger Ledger) (started bool, err error) {
 	l.mu.Lock()
 	unstored := l.unstored
 	l.mu.Unlock()
 	if unstored != nil {
 		if err := l.storeCheckpoint(*unstored); err != nil { // until it is stored, no further checkpoint is recorded
-			return err
+			return false, err
 		}
+	}
+	if started, err := l.startOrigin(ctx, ledger); started || err != nil {
+		return started, err
 	}
 	l.mu.Lock()
 	due, _ := l.signDue()
+	keys, maySign := l.keys, l.maySign() || l.coversOld()
 	c, record := proof.Checkpoint{Origin: l.keys.Origin, Size: l.tree.Size(), Root: l.tree.Root()}, !l.onlyCheckpointsFollow()
 	l.mu.Unlock()
-	if !due {
-		return nil
+	if !due || !maySign {
+		return false, nil
 	}
-	c, err := c.Sign(l.keys.signer)
-	if err != nil {
-		return err
+	if c, err = c.Sign(keys.signer); err != nil {
+		return false, err
 	}
 	if err := l.remember(c); err != nil {
-		return err
+		return false, err
 	}
 	if record {
 		_, err = ledger.Append(ctx, events.New(events.LedgerTenant, time.Now(), &events.LedgerCheckpointed{
-			LedgerID: l.keys.ID, Origin: c.Origin, Size: c.Size, RootHash: proof.EncodeHash(c.Root), Note: string(c.Note),
+			LedgerID: keys.ID, Origin: c.Origin, Size: c.Size, RootHash: proof.EncodeHash(c.Root), Note: string(c.Note),
 		}), -1)
 		if err != nil {
-			return err
+			return false, err
 		}
 	}
 	if err := l.storeCheckpoint(c); err != nil {
 		l.mu.Lock()
 		l.unstored = &c
 		l.mu.Unlock()
-		return err
+		return false, err
 	}
-	return nil
+	return false, nil
 }
 
 // Checkpoint returns the newest checkpoint if it covers a position. For position 0 it returns the
@@ -189,12 +204,18 @@ func (l *Log) Checkpoint(ctx context.Context, covers uint64) (proof.Checkpoint, 
 	}
 }
 
-// FinalCheckpoint signs a final checkpoint that covers all events, unless one exists. The caller
-// MUST call it while Run is active. It retries until ctx is done; the error is an *UnsignedError.
+// FinalCheckpoint signs a final checkpoint that covers all events, unless one exists. While other
+// servers append events, it covers those that were there after finalRounds. The caller MUST call it
+// while Run is active. It retries until ctx is done; the error is an *UnsignedError. A server that
+// does not sign does nothing.
 func (l *Log) FinalCheckpoint(ctx context.Context, ledger Ledger) error {
 	l.mu.Lock()
 	l.final = true
+	follows := l.started && !l.maySign() && !l.mustStart() && !l.starting
 	l.mu.Unlock()
+	if follows { // other servers sign
+		return nil
+	}
 	l.signal()
 	last, err := ledger.LastSeq(ctx)
 	for err != nil && ctx.Err() == nil {

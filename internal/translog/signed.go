@@ -54,21 +54,23 @@ func readSigned(path string, vkeys []string) (proof.Checkpoint, error) {
 }
 
 // openSigned reads the signed file into l.signed. If there is none, it starts one with the newest
-// checkpoint in the audit directory.
+// checkpoint in the audit directory, if this server signed that.
 func (l *Log) openSigned() error {
 	path := SignedPath(l.opts.Dir, l.opts.KeyFile, l.opts.SignedFile)
 	var err error
-	if l.signed, err = readSigned(path, l.keys.known); err != nil {
+	own := ofOrigin(l.keys.known, l.keys.Origin)
+	// Earlier builds started the file with a checkpoint of another server.
+	if l.signed, err = readSigned(path, append(ofOrigin(l.counting().Keys, l.keys.Origin), own...)); err != nil {
 		return &SignedFileError{err}
 	}
 	if l.signed.Note != nil {
-		if l.signed.Size > l.latest.Size { // a crash before it was stored, or files that were set back
+		if _, err := l.counting().Open(l.signed.Note); err == nil && l.signed.Size > l.latest.Size { // a crash before it was stored, or files that were set back
 			c := l.signed
 			l.unstored = &c
 		}
 		return nil
 	}
-	if l.latest.Note != nil {
+	if _, foreign := proof.OpenCheckpoint(l.latest.Note, own...); l.latest.Note != nil && foreign == nil {
 		err = l.remember(l.latest)
 	} else {
 		err = unix.Access(filepath.Dir(path), unix.W_OK)
@@ -85,11 +87,35 @@ func (l *Log) remember(c proof.Checkpoint) error {
 	l.checkpointsMu.Lock()
 	defer l.checkpointsMu.Unlock()
 	l.mu.Lock()
-	newer := l.signed.Note == nil || c.Size > l.signed.Size
+	newer, damage := l.signed.Note == nil || c.Size > l.signed.Size, l.damage
 	l.mu.Unlock()
+	if damage != nil { // it was found while c was signed
+		return damage
+	}
 	if !newer {
 		return nil
 	}
+	return l.writeSigned(c)
+}
+
+// rememberContradiction writes a checkpoint that a witness showed to the signed file, in place of the one
+// there: a later start then finds the contradiction without the witness. The signed file keeps only
+// checkpoints of keys that this server knows. The newest checkpoint that this server signed remains in the
+// file of checkpoints.
+func (l *Log) rememberContradiction(c proof.Checkpoint) error {
+	l.checkpointsMu.Lock()
+	defer l.checkpointsMu.Unlock()
+	l.mu.Lock()
+	keys := ofOrigin(l.keys.known, l.keys.Origin)
+	l.mu.Unlock()
+	if _, err := proof.OpenCheckpoint(c.Note, keys...); err != nil {
+		return nil // the key of another server of a shared ledger
+	}
+	return l.writeSigned(c)
+}
+
+// writeSigned writes the signed file. The caller must hold checkpointsMu.
+func (l *Log) writeSigned(c proof.Checkpoint) error {
 	write := durable.WriteFile
 	if l.opts.NoSync {
 		write = durable.WriteFileUnsynced

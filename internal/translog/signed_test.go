@@ -2,6 +2,7 @@ package translog_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,9 +10,11 @@ import (
 	"time"
 
 	"daybook/events"
+	"daybook/internal/eventproof"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/translog"
 	"daybook/internal/translog/translogtest"
+	"daybook/proof"
 )
 
 // requests returns n events that request runs.
@@ -52,6 +55,7 @@ func TestLogRefusesWhatItDidNotSign(t *testing.T) {
 	newest := mustCheckpoint(t, log, 9)
 	closeLog(t, log)
 
+	// The newest checkpoint covers 9 to 11 events, with those of the log itself.
 	for _, tt := range []struct {
 		name string
 		list []events.Event
@@ -59,30 +63,32 @@ func TestLogRefusesWhatItDidNotSign(t *testing.T) {
 	}{
 		{"set back", first, "but a checkpoint of"},
 		{"other events at the end", append(first[:4:4], append(forged, later...)...), "have the tree hash"},
-		{"the end changed", append(append(first[:4:4], requests(1)...), later...), "have the tree hash"},
+		{"the end changed", append(append(first[:4:4], requests(4)...), later...), "have the tree hash"},
 		{"all changed", requests(12), "have the tree hash"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			audit := t.TempDir() // as it was, and without any proof
-			for _, from := range []string{early, ""} {
-				if err := os.RemoveAll(audit); err != nil {
-					t.Fatal(err)
-				}
-				if from == "" {
-					keepIdentity(t, early, audit)
-				} else if err := os.CopyFS(audit, os.DirFS(from)); err != nil {
-					t.Fatal(err)
-				}
-				other := newStore(t)
+			for _, proofs := range []string{"as they were", "none", "of the changed ledger"} {
+				audit, other := filepath.Join(t.TempDir(), "audit"), newStore(t)
 				appendAll(t, other, tt.list)
-				log := start(t, other, translog.Options{Dir: audit, KeyFile: key, SignedFile: copyOf(t, key+".signed")})
-				err := <-log.Ended
-				if !errors.Is(err, events.ErrDamaged) || log.Damage() == nil {
-					t.Fatalf("Run: %v", err)
+				switch proofs {
+				case "as they were":
+					if err := os.CopyFS(audit, os.DirFS(early)); err != nil {
+						t.Fatal(err)
+					}
+				case "none":
+					keepIdentity(t, early, audit)
+				default:
+					keepIdentity(t, early, audit)
+					saveTree(t, other, audit)
 				}
-				if from == "" && !strings.Contains(err.Error(), tt.want) {
-					t.Errorf("Run: %v, want %q", err, tt.want)
+				log := start(t, other, translog.Options{Dir: audit, KeyFile: key, SignedFile: copyOf(t, key+".signed")})
+				err := log.AwaitEnd(t)
+				if !errors.Is(err, events.ErrDamaged) || log.Damage() == nil {
+					t.Fatalf("proofs %s: Run: %v", proofs, err)
+				}
+				if proofs != "as they were" && !strings.Contains(err.Error(), tt.want) {
+					t.Errorf("proofs %s: Run: %v, want %q", proofs, err, tt.want)
 				}
 				if last, err := other.LastSeq(t.Context()); err != nil || last != uint64(len(tt.list)) {
 					t.Errorf("the log appended to the ledger: it ends at %d, %v", last, err)
@@ -92,6 +98,28 @@ func TestLogRefusesWhatItDidNotSign(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// saveTree writes the files of the tree over all events of a ledger.
+func saveTree(t *testing.T, store *jetstream.Store, dir string) {
+	t.Helper()
+	stored, err := store.ReadRaw(t.Context(), 0, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree := translog.NewFileTree(dir)
+	for _, m := range stored {
+		leaf, err := proof.LeafHash(eventproof.RecordOf(m))
+		if err == nil {
+			err = tree.Add(leaf)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := tree.SaveAsDurable(); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -139,18 +167,11 @@ func TestLogRefusesForeignSignatures(t *testing.T) {
 	mustCheckpoint(t, log, 3)
 	closeLog(t, log)
 
-	// A forger with the data directory appends, and signs with a key of the same name.
-	forger := t.TempDir()
-	if err := os.CopyFS(forger, os.DirFS(dir)); err != nil {
-		t.Fatal(err)
-	}
-	last := fill(t, store, 3)
-	forging := start(t, store, translog.Options{Dir: forger, KeyFile: filepath.Join(t.TempDir(), "key")})
-	mustCheckpoint(t, forging, last)
-	closeLog(t, forging)
+	// A forger who can write the streams appends, and signs with a key of the same name.
+	translogtest.Forge(t, store, log.Origin(), fill(t, store, 3))
 
 	log = start(t, store, translog.Options{Dir: dir, KeyFile: key})
-	if err := <-log.Ended; !errors.Is(err, events.ErrDamaged) || !strings.Contains(err.Error(), "none of its keys signed it") {
+	if err := log.AwaitEnd(t); !errors.Is(err, events.ErrDamaged) || !strings.Contains(err.Error(), "none of its keys signed it") {
 		t.Errorf("Run: %v", err)
 	}
 }
@@ -180,7 +201,7 @@ func TestSignedFile(t *testing.T) {
 		t.Errorf("the signed file holds\n%s\nwant\n%s", got, c.Note)
 	}
 
-	for name, content := range map[string]string{"empty": "", "cut": string(c.Note[:len(c.Note)/2]), "changed": strings.Replace(string(c.Note), "\n4\n", "\n3\n", 1)} {
+	for name, content := range map[string]string{"empty": "", "cut": string(c.Note[:len(c.Note)/2]), "changed": strings.Replace(string(c.Note), fmt.Sprintf("\n%d\n", c.Size), "\n3\n", 1)} {
 		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -204,7 +225,7 @@ func TestSignedFile(t *testing.T) {
 	log = start(t, store, translog.Options{Dir: dir})
 	mustCheckpoint(t, log, last)
 	closeLog(t, log)
-	if kept, err := translog.Dir(dir).Checkpoints(); err != nil || len(kept) == 0 || string(kept[0].Note) != string(c.Note) {
-		t.Errorf("the file of checkpoints holds %d, %v", len(kept), err)
+	if kept := translogtest.Checkpoints(t, dir); len(kept) == 0 || string(kept[0].Note) != string(c.Note) {
+		t.Errorf("the file of checkpoints holds %d", len(kept))
 	}
 }

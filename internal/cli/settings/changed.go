@@ -27,7 +27,7 @@ func Changed(kctx *kong.Context) (list []string) {
 					continue
 				}
 			}
-			if f.Name == "mcp-config" || f.Name == "audit-key" {
+			if f.Name == "mcp-config" || f.Name == "audit-key" || f.Name == "audit-signed" || f.Name == "witness-policy" {
 				if abs, err := filepath.Abs(text); err == nil {
 					text = abs
 				}

@@ -17,6 +17,9 @@ var plainRenames = map[string]string{
 	"projections/rebuild.go":                "projections are built again",
 	"embed/recovery.go":                     "it renames synced directories, then syncs their parent",
 	"internal/store/streamfiles/salvage.go": "the caller syncs the directory or deletes it",
+	"internal/translog/checkpoints.go":      "it syncs the directory after the rename",
+	"internal/translog/origin.go":           "it syncs the directory after the rename",
+	"internal/translog/signers.go":          "it syncs the directory after the rename",
 	"internal/cli/background/log.go":        "it rotates a log",
 	"internal/dev/modpath/main.go":          "it rewrites a source tree",
 }

@@ -131,7 +131,9 @@ func (q *inquiry) awaitWebhooks(last uint64) {
 
 // notAsked holds the routes and parameters without a question, with the reason.
 var notAsked = map[string]string{
-	"/api/version": "names versions of this build",
+	"/api/version":                    "names versions of this build",
+	"/api/ledger/checkpoint/cosigned": "the frozen ledger has no witnesses",
+	"/api/ledger/signers":             "the frozen ledger is older than statements about signers",
 	// It changes nothing in an answer at the newest position.
 	"Daybook-Min-Sequence": "waits; it is asked once",
 }

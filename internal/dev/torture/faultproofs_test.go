@@ -1,7 +1,6 @@
 package torture_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -18,6 +17,7 @@ import (
 
 	"daybook/audit"
 	"daybook/embed"
+	"daybook/internal/dev/verdicts"
 	"daybook/proof"
 )
 
@@ -49,7 +49,7 @@ var startErrors = []*regexp.Regexp{
 	regexp.MustCompile(`LEDGER-\d{4}, positions \d+ to \d+: recorded events are missing; .*no file was changed; restore the data directory from a backup, or start once with --accept-damage`),
 	regexp.MustCompile(`read the state of stream LEDGER-\d{4}: .*stream is offline: .*; restore the directory of the stream from a backup; .*delete the directory obs/NAME`),
 	regexp.MustCompile(`/audit/key holds no signing key: .*; restore it from a backup`),
-	regexp.MustCompile(`the key in \S+/audit/key signs for .*, but this ledger is .*; use the key of this ledger`),
+	regexp.MustCompile(`the key in \S+/key signs for .*, but this ledger is .*; use the key of this ledger`),
 	regexp.MustCompile(`/audit/ledger\.json is not a valid ledger identity; restore it from a backup`),
 	regexp.MustCompile(`\S+\.signed does not hold the newest checkpoint that this ledger's key signed .*; restore it from a backup, or move it away`),
 }
@@ -98,7 +98,7 @@ func (y *truth) isSame(r *audit.Report, changed bool) bool {
 	if r.Signed > uint64(len(y.leaves)) {
 		return true
 	}
-	tree := proof.NewTree(discardTiles{})
+	tree := proof.NewTree(verdicts.NoTiles{})
 	for _, leaf := range y.leaves[:r.Signed] {
 		if err := tree.Add(leaf); err != nil {
 			return false
@@ -106,12 +106,6 @@ func (y *truth) isSame(r *audit.Report, changed bool) bool {
 	}
 	return proof.EncodeHash(tree.Root()) == r.Root && (r.Signed == uint64(len(y.leaves)) || !changed)
 }
-
-// discardTiles keeps no tiles: a tree of which only the root is asked needs none.
-type discardTiles struct{}
-
-func (discardTiles) Put(proof.Tile, []proof.Hash) error  { return nil }
-func (discardTiles) Get(proof.Tile, int) ([]byte, error) { return nil, errors.New("no tile is kept") }
 
 // leavesIn returns the leaf hashes of the records in a bundle: each is preceded by its length.
 func leavesIn(bundle string) ([]proof.Hash, error) {
@@ -158,7 +152,7 @@ func (y *truth) readProof(t *testing.T, book *embed.Daybook) {
 		}
 		y.leaves = append(y.leaves, leaves...)
 	}
-	tree := proof.NewTree(discardTiles{})
+	tree := proof.NewTree(verdicts.NoTiles{})
 	for _, leaf := range y.leaves {
 		if err := tree.Add(leaf); err != nil {
 			t.Fatal(err)
@@ -198,6 +192,9 @@ func (y *truth) compareProof(ctx context.Context, book *embed.Daybook, v verdict
 	urls, rootURL := y.proofURLs()
 	if v == harmless || v == contained {
 		root, err := rootAt(ctx, book, rootURL)
+		if err != nil && book.Ready(ctx) != nil {
+			return nil //nolint:nilerr // the damage was found since
+		}
 		if err != nil {
 			return err
 		}
@@ -209,7 +206,7 @@ func (y *truth) compareProof(ctx context.Context, book *embed.Daybook, v verdict
 		switch status, body := ask(book, url); {
 		case status == http.StatusOK && body != y.records[url]:
 			return fmt.Errorf("%s has other records", url)
-		case status != http.StatusOK && (v == harmless || v == contained):
+		case status != http.StatusOK && (v == harmless || v == contained) && book.Ready(ctx) == nil:
 			return fmt.Errorf("%s is answered %d: %.300s", url, status, body)
 		}
 	}
@@ -226,12 +223,7 @@ func writeFiles(dir string, files map[string][]byte) error {
 	return nil
 }
 
-// The table in docs/reliability.md is between these lines.
-const (
-	tableDocument = "../../../docs/reliability.md"
-	tableBegin    = "<!-- The table of TestFaults begins: make torture-faults writes it -->\n"
-	tableEnd      = "<!-- The table of TestFaults ends -->\n"
-)
+var tableOfFaults = verdicts.Table{Test: "TestFaults", Command: "make torture-faults"}
 
 func faultTableHead() string {
 	head := "| fault | tried | reported, read-only | reported, contained | start refused | nothing changed | failed |"
@@ -241,33 +233,11 @@ func faultTableHead() string {
 	return head + "\n" + strings.Repeat("|---", strings.Count(head, "|")-1) + "|\n"
 }
 
-func writeFaultTable(t *testing.T, table string) {
-	t.Helper()
-	before, _, after := faultTableIn(t)
-	if err := os.WriteFile(tableDocument, []byte(before+tableBegin+"\n"+table+"\n"+tableEnd+after), 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func faultTableIn(t *testing.T) (before, table, after string) {
-	t.Helper()
-	raw, err := os.ReadFile(tableDocument)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := strings.Cut(string(raw), tableBegin)
-	table, after, end := strings.Cut(rest, tableEnd)
-	if !ok || !end {
-		t.Fatalf("%s has no table of TestFaults", tableDocument)
-	}
-	return before, table, after
-}
-
 // The document has the table that TestFaults writes: a row of each kind, and no failure.
 func TestFaultTable(t *testing.T) {
 	t.Parallel()
-	_, table, _ := faultTableIn(t)
-	lines := strings.Split(strings.TrimSpace(table), "\n")
+	table := tableOfFaults.Read(t)
+	lines := strings.Split(table, "\n")
 	if want := faultTableHead(); len(lines) < len(faultKinds)+2 || lines[0]+"\n"+lines[1]+"\n" != want {
 		t.Fatalf("the table begins with\n%s\nwant\n%s\nrun make torture-faults", strings.Join(lines[:min(len(lines), 2)], "\n"), want)
 	}
@@ -277,7 +247,7 @@ func TestFaultTable(t *testing.T) {
 			t.Errorf("row %d is %q, want one of %q without a failure; run make torture-faults", i+1, lines[i+2], kind.name)
 		}
 	}
-	if !bytes.Contains([]byte(table), []byte("was accepted")) {
+	if !strings.Contains(table, "was accepted") {
 		t.Error("the table does not tell how often damage was accepted")
 	}
 }

@@ -1,5 +1,5 @@
-// Package keyring stores the content keys of sessions: one file per key, in a directory
-// apart from the ledger. Destroying a key makes the content that was encrypted under it
+// Package keyring stores content keys: one file per key, in a directory apart from the
+// ledger. A key belongs to a session, or to what belongs to no session of a tenant. Destroying a key makes the content that was encrypted under it
 // unreadable permanently.
 //
 // The package promises that a key is on disk before it is used, and that a file that is
@@ -9,6 +9,7 @@
 package keyring
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
@@ -17,6 +18,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -37,6 +39,13 @@ type Ring struct {
 	keys map[string]entry
 	// current maps each session to the key that its new content is encrypted under.
 	current map[owner]string
+	// uses counts the callers that write content under a key at the moment. unused is closed
+	// and replaced each time a key has no such caller any more.
+	uses   map[string]int
+	unused chan struct{}
+	// closed holds the keys that Settle returned for: what is written under them from then
+	// on, a shred does not find.
+	closed map[string]bool
 }
 
 type owner struct{ tenant, session string }
@@ -76,7 +85,7 @@ func Read(dir string) (*Ring, error) { return loadKeys(dir, false) }
 
 // loadKeys reads the keys. With sweep, it destroys unfinished key files.
 func loadKeys(dir string, sweep bool) (*Ring, error) {
-	r := &Ring{dir: dir, keys: map[string]entry{}, current: map[owner]string{}}
+	r := &Ring{dir: dir, keys: map[string]entry{}, current: map[owner]string{}, uses: map[string]int{}, unused: make(chan struct{}), closed: map[string]bool{}}
 	files, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, fmt.Errorf("read keys: %w", err)
@@ -134,11 +143,98 @@ func parseKeyFile(raw []byte) (entry, error) {
 	return e, nil
 }
 
-// Current returns the id of the key for new content of a session. If there is none,
-// Current creates a key. That key is on disk when Current returns.
-func (r *Ring) Current(tenant, session string) (id string, err error) {
+// Use returns the id of the key for new content of a session, and creates a key if there
+// is none. That key is on disk when Use returns. Settle waits for the key until done is
+// called, so the caller MUST call done once its content is stored, or is known not to be
+// stored.
+func (r *Ring) Use(tenant, session string) (id string, done func(), err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if id, err = r.currentKey(tenant, session); err != nil {
+		return "", nil, err
+	}
+	return id, r.use(id), nil
+}
+
+// Find returns the id of the key for new content of a session, or false if there is none.
+func (r *Ring) Find(tenant, session string) (id string, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	id, ok = r.current[owner{tenant, session}]
+	return id, ok
+}
+
+// UseKey is Use for a key that may be retired. It returns false if the key is unknown or
+// was destroyed.
+func (r *Ring) UseKey(id string) (done func(), ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, ok := r.keys[id]; !ok {
+		return nil, false
+	}
+	return r.use(id), true
+}
+
+// use counts a use of a key. r.mu MUST be held.
+func (r *Ring) use(id string) (done func()) {
+	r.uses[id]++
+	return sync.OnceFunc(func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.uses[id]--; r.uses[id] == 0 {
+			delete(r.uses, id)
+			close(r.unused)
+			r.unused = make(chan struct{})
+		}
+	})
+}
+
+// IsClosed reports whether a shred is about to destroy a key. A caller of UseKey that got
+// false before it wrote can be sure that the shred waits for it.
+func (r *Ring) IsClosed(id string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.closed[id]
+}
+
+// Settle waits until no caller of Use or UseKey uses one of the keys, and closes the keys,
+// see IsClosed. If the keys are retired, all content under them is then stored, unless the
+// outcome of an append is unknown. The error is the cause of a canceled ctx; then no key is
+// closed. Reopen or Destroy ends what Settle started.
+func (r *Ring) Settle(ctx context.Context, ids []string) error {
+	for {
+		r.mu.Lock()
+		inUse := slices.ContainsFunc(ids, func(id string) bool { return r.uses[id] > 0 })
+		unused := r.unused
+		if !inUse {
+			for _, id := range ids {
+				r.closed[id] = true
+			}
+		}
+		r.mu.Unlock()
+		if !inUse {
+			return nil
+		}
+		select {
+		case <-unused:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// Reopen makes closed keys usable again, because they are not destroyed.
+func (r *Ring) Reopen(ids []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, id := range ids {
+		delete(r.closed, id)
+	}
+}
+
+// currentKey returns the key of a session that is not retired, or creates one. r.mu MUST be
+// held.
+func (r *Ring) currentKey(tenant, session string) (id string, err error) {
 	if id, ok := r.current[owner{tenant, session}]; ok {
 		return id, nil
 	}
@@ -171,8 +267,8 @@ func (r *Ring) Len() int {
 }
 
 // Retire marks the keys of a session as retired and returns their ids, including those
-// of keys retired earlier. Retired keys encrypt no new content; ContentKey still
-// returns them.
+// of keys retired earlier. Use returns no retired key, but callers that use one at the
+// moment may still store content under it. ContentKey still returns retired keys.
 func (r *Ring) Retire(tenant, session string) (ids []string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -208,6 +304,7 @@ func (r *Ring) Destroy(id string) error {
 		return fmt.Errorf("destroy key %s: %w", id, err)
 	}
 	delete(r.keys, id)
+	delete(r.closed, id)
 	if o := (owner{e.Tenant, e.Session}); r.current[o] == id {
 		delete(r.current, o)
 	}

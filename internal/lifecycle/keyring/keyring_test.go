@@ -2,6 +2,8 @@ package keyring_test
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,10 +25,11 @@ func open(t *testing.T, dir string) *keyring.Ring {
 
 func current(t *testing.T, r *keyring.Ring, tenant, session string) string {
 	t.Helper()
-	id, err := r.Current(tenant, session)
+	id, done, err := r.Use(tenant, session)
 	if err != nil {
 		t.Fatal(err)
 	}
+	done()
 	return id
 }
 
@@ -91,11 +94,67 @@ func TestOneKeyForASession(t *testing.T) {
 	var callers sync.WaitGroup
 	ids := make([]string, 20)
 	for i := range ids {
-		callers.Go(func() { ids[i], _ = r.Current("t", "s") })
+		callers.Go(func() { ids[i] = current(t, r, "t", "s") })
 	}
 	callers.Wait()
 	if slices.Sort(ids); ids[0] == "" || ids[0] != ids[19] {
 		t.Errorf("%v", ids)
+	}
+}
+
+// Settle waits for each caller that uses one of the keys, and for no other.
+func TestSettle(t *testing.T) {
+	t.Parallel()
+	r := open(t, t.TempDir())
+	id, first, err := r.Use("t", "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids, err := r.Retire("t", "s")
+	if err != nil || !slices.Equal(ids, []string{id}) {
+		t.Fatalf("%v, %v", ids, err)
+	}
+	second, ok := r.UseKey(id)
+	if !ok {
+		t.Fatal("a retired key cannot be used")
+	}
+	next, other, err := r.Use("t", "s")
+	if err != nil || next == id {
+		t.Fatalf("key %s, %v", next, err)
+	}
+	defer other()
+	stopped := errors.New("stopped")
+	ctx, stop := context.WithCancelCause(t.Context())
+	stop(stopped)
+	for _, done := range []func(){first, second} {
+		if err := r.Settle(ctx, ids); !errors.Is(err, stopped) {
+			t.Errorf("a key in use: %v", err)
+		}
+		done()
+		done() // counts once
+	}
+	if err := r.Settle(ctx, ids); err != nil {
+		t.Errorf("an unused key: %v", err)
+	}
+	if !r.IsClosed(id) || r.IsClosed(next) {
+		t.Error("the keys that Settle returned for are closed, and no others")
+	}
+	r.Reopen(ids)
+	if r.IsClosed(id) {
+		t.Error("the key is closed after Reopen")
+	}
+	third, _ := r.UseKey(id)
+	settled := make(chan error)
+	go func() { settled <- r.Settle(t.Context(), ids) }()
+	third()
+	if err := <-settled; err != nil {
+		t.Error(err)
+	}
+	if err := r.Destroy(id); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := r.UseKey(id); ok {
+		t.Error("a destroyed key can be used")
 	}
 }
 

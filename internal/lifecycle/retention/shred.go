@@ -1,6 +1,7 @@
 package retention
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,8 +13,8 @@ import (
 	"daybook/events"
 )
 
-// Shredder destroys the content of sessions whose runs were recorded under content
-// keys. It is safe for concurrent use and needs no closing.
+// Shredder destroys content that was recorded under content keys. It is safe for concurrent
+// use and needs no closing.
 type Shredder struct {
 	opts ShredOptions
 	// sem holds one token while no session is being shredded.
@@ -25,6 +26,11 @@ type Keys interface {
 	// Retire marks the keys of a session as not usable for new content, and returns
 	// their ids.
 	Retire(tenant, sessionID string) (ids []string, err error)
+	// Settle waits until all content that commands are writing under the keys is stored,
+	// or ctx is canceled. It closes the keys for edits of earlier content until Reopen.
+	Settle(ctx context.Context, ids []string) error
+	// Reopen undoes the closing of keys that are not destroyed.
+	Reopen(ids []string)
 	// ContentKey returns the key, and whether it exists.
 	ContentKey(id string) ([]byte, bool)
 	// Destroy destroys a key permanently.
@@ -74,7 +80,7 @@ type ShredResult struct {
 	Heaps      int `json:"heaps" doc:"Number of heaps that these runs left."`
 	// Kept counts the runs of the session whose content stays because it was recorded
 	// without a key.
-	Kept int `json:"kept" doc:"Number of runs of the session whose content stays, because it was recorded without a key."`
+	Kept int `json:"kept" doc:"Number of runs of the session, or without a session, whose content stays, because it was recorded without a key."`
 }
 
 // RefusedError is returned if Shred refuses to destroy the content. Message is a
@@ -84,66 +90,118 @@ type RefusedError struct{ Message string }
 // Error returns the message.
 func (e *RefusedError) Error() string { return e.Message }
 
-// Shred destroys the content of a session's runs. It records an event, collects the
-// heaps that the runs left, and destroys the keys. It returns a *RefusedError if a run of
-// the session has not ended or has no session entry yet, or if no content is left that was
-// recorded under a key. Unless force is set, it also returns one if other runs used or left
-// one of the heaps, or if a key of the session is missing that no event records as
-// destroyed: the content under it may be readable with a copy of the key. It returns
-// events.ErrNotFound if the session has no runs. After these errors nothing is recorded or
-// destroyed, but the keys are retired.
+// Target is what to shred: a session of a kind, or with events.SessionNone everything that
+// belongs to no session.
+type Target struct {
+	Kind events.SessionKind
+	// Name is the name of a named session. SessionID is the id of a logical or ACP session.
+	Name, SessionID string
+}
+
+// Named returns the target of a named session.
+func Named(session string) Target { return Target{Kind: events.SessionLog, Name: session} }
+
+// id returns the key of the target within a tenant.
+func (t Target) id(tenant string) string {
+	switch t.Kind {
+	case events.SessionNone:
+		return events.NoSessionID(tenant)
+	case events.SessionLogical, events.SessionACP:
+		return t.SessionID
+	default:
+		return events.SessionID(tenant, t.Name)
+	}
+}
+
+// String returns a human-readable description of the content.
+func (t Target) String() string { return events.ShredLabel(t.Kind, t.Name, t.SessionID) }
+
+// Shred destroys the content of a session, or of what belongs to no session. It records an
+// event, collects the heaps that the runs left, and destroys the keys. It returns a
+// *RefusedError if a run has not ended or has no session entry yet, or if no content is left
+// that was recorded under a key. Unless force is set, it also returns one if other runs used
+// or left one of the heaps, or if a key is missing that no event records as destroyed: the
+// content under it may be readable with a copy of the key. It returns events.ErrNotFound if
+// there is no content. After these errors nothing is recorded or destroyed, but the keys are
+// retired.
 //
-// A run that is requested during the call is recorded under a new key, and its content
-// stays. Once the event is recorded, a canceled ctx has no effect. If Shred fails after
-// that, Finish completes the shredding.
-func (s *Shredder) Shred(ctx context.Context, tenant, session string, force bool, actor events.Actor) (ShredResult, error) {
+// Content is either recorded before it is destroyed, so that Shred finds it, or it is
+// recorded under a new key and stays. For this Shred waits until the commands that use the
+// keys have recorded their events. Once the event is recorded, a canceled ctx has no effect.
+// If Shred fails after that, Finish completes the shredding.
+func (s *Shredder) Shred(ctx context.Context, tenant string, t Target, force bool, actor events.Actor) (ShredResult, error) {
 	select {
 	case <-s.sem:
 		defer func() { s.sem <- struct{}{} }()
 	case <-ctx.Done():
 		return ShredResult{}, context.Cause(ctx)
 	}
-	id := events.SessionID(tenant, session)
+	id := t.id(tenant)
 	keys, err := s.opts.Keys.Retire(tenant, id)
 	if err != nil {
-		return ShredResult{}, fmt.Errorf("shred session: %w", err)
+		return ShredResult{}, fmt.Errorf("shred %s: %w", t, err)
 	}
+	// A run whose request is being recorded under a retired key must be among those that the
+	// scan finds.
+	if err := s.opts.Keys.Settle(ctx, keys); err != nil {
+		return ShredResult{}, fmt.Errorf("shred %s: wait for events that are being recorded: %w", t, err)
+	}
+	isRefused := true
+	defer func() {
+		if isRefused {
+			s.opts.Keys.Reopen(keys)
+		}
+	}()
 	destroyed, err := s.destroyedKeys(ctx, tenant, id)
 	if err != nil {
-		return ShredResult{}, fmt.Errorf("shred session: %w", err)
+		return ShredResult{}, fmt.Errorf("shred %s: %w", t, err)
 	}
 	f, err := s.scanSession(ctx, tenant, id, keys, destroyed)
 	if err != nil {
-		return ShredResult{}, fmt.Errorf("shred session: %w", err)
+		return ShredResult{}, fmt.Errorf("shred %s: %w", t, err)
 	}
-	switch {
-	case len(f.encrypted) == 0 && f.unreadable > 0:
-		return ShredResult{}, &RefusedError{fmt.Sprintf("the content keys of %d runs of session %q are missing, and no event records that they were destroyed: restore the keys, so that they can be destroyed", f.unreadable, session)}
-	case len(f.encrypted) == 0 && len(f.shredded) > 0 && f.kept > 0:
-		return ShredResult{}, &RefusedError{fmt.Sprintf("the content of session %q is already shredded, except that of %d runs, which were recorded without a key: their content cannot be shredded", session, f.kept)}
-	case len(f.encrypted) == 0 && len(f.shredded) > 0:
-		return ShredResult{}, &RefusedError{fmt.Sprintf("the content of session %q is already shredded", session)}
-	case len(f.encrypted) == 0 && f.kept > 0:
-		return ShredResult{}, &RefusedError{fmt.Sprintf("the %d runs of session %q were recorded without a content key, because --erasable-sessions was not set then: their content cannot be shredded", f.kept, session)}
-	case len(f.encrypted) == 0:
-		return ShredResult{}, fmt.Errorf("session %q: %w", session, events.ErrNotFound)
-	case len(f.open) > 0:
-		return ShredResult{}, &RefusedError{"runs of the session are under way: cancel them, or wait until they have ended and their session entries are recorded: " + firstOf(f.open)}
-	case f.unreadable > 0 && !force:
-		return ShredResult{}, &RefusedError{fmt.Sprintf("the content keys of %d runs of session %q are missing, and no event records that they were destroyed: restore the keys, so that they are destroyed too, or use force to shred the other runs", f.unreadable, session)}
+	if err := f.check(t, force); err != nil {
+		return ShredResult{}, err
 	}
-	if users := f.outsideUsers(); len(users) > 0 && !force {
-		return ShredResult{}, &RefusedError{"heaps of the session were also used or left by runs outside of it: " + firstOf(users) + "; use force to remove them anyway"}
+	d := &events.SessionShredded{SessionID: id, Session: t.Name, KeyIDs: sorted(keys), Executions: len(f.encrypted), Actor: actor}
+	if t.Kind != events.SessionLog {
+		d.Kind = t.Kind
 	}
-	e, err := s.opts.Recorder.RecordShred(ctx, tenant, &events.SessionShredded{SessionID: id, Session: session, KeyIDs: sorted(keys), Executions: len(f.encrypted), Actor: actor})
+	isRefused = false // even an append that failed may be stored
+	e, err := s.opts.Recorder.RecordShred(ctx, tenant, d)
 	if err != nil {
 		return ShredResult{}, err
 	}
-	last, err := s.finish(context.WithoutCancel(ctx), tenant, id, keys, f, actor)
+	last, err := s.finish(context.WithoutCancel(ctx), tenant, d, f)
 	if err != nil {
-		return ShredResult{}, fmt.Errorf("session %q is recorded as shredded (event %d), but its content is not completely destroyed; restart the server to finish: %w", session, e.Seq, err)
+		return ShredResult{}, fmt.Errorf("%s is recorded as shredded (event %d), but not completely destroyed; restart the server to finish: %w", t, e.Seq, err)
 	}
 	return ShredResult{Seq: e.Seq, Last: max(e.Seq, last), At: events.FormatTime(e.Time), Executions: len(f.encrypted), Heaps: len(f.heaps), Kept: f.kept}, nil
+}
+
+// check returns the reason why the content cannot be shredded, or nil.
+func (f *sessionScan) check(t Target, force bool) error {
+	isEmpty := len(f.encrypted) == 0 && !f.hasContent
+	switch {
+	case isEmpty && f.unreadable > 0:
+		return &RefusedError{fmt.Sprintf("the content keys of %d runs are missing, and no event records that they were destroyed: restore the keys, so that they can be destroyed, and shred %s then", f.unreadable, t)}
+	case isEmpty && len(f.shredded) > 0 && f.kept > 0:
+		return &RefusedError{fmt.Sprintf("%s is already shredded, except that of %d runs, which were recorded without a key: their content cannot be shredded", t, f.kept)}
+	case isEmpty && (len(f.shredded) > 0 || f.wasShredded):
+		return &RefusedError{fmt.Sprintf("%s is already shredded", t)}
+	case isEmpty && f.kept > 0:
+		return &RefusedError{fmt.Sprintf("%s cannot be shredded: its %d runs were recorded without a content key, because --erasable-sessions was not set then", t, f.kept)}
+	case isEmpty:
+		return fmt.Errorf("%s: %w", t, events.ErrNotFound)
+	case len(f.open) > 0:
+		return &RefusedError{"runs are under way: cancel them, or wait until they have ended and their session entries are recorded: " + firstOf(f.open)}
+	case f.unreadable > 0 && !force:
+		return &RefusedError{fmt.Sprintf("the content keys of %d runs are missing, and no event records that they were destroyed: restore the keys, so that they are destroyed too, or use force to shred the rest of %s", f.unreadable, t)}
+	}
+	if users := f.outsideUsers(); len(users) > 0 && !force {
+		return &RefusedError{"its heaps were also used or left by runs outside of it: " + firstOf(users) + "; use force to remove them anyway"}
+	}
+	return nil
 }
 
 // Finish completes interrupted calls of Shred: it destroys the keys that recorded
@@ -163,10 +221,10 @@ func (s *Shredder) Finish(ctx context.Context) error {
 		d := e.Data.(*events.SessionShredded)
 		f, err := s.scanSession(ctx, e.Tenant, d.SessionID, d.KeyIDs, nil)
 		if err == nil {
-			_, err = s.finish(ctx, e.Tenant, d.SessionID, d.KeyIDs, f, d.Actor)
+			_, err = s.finish(ctx, e.Tenant, d, f)
 		}
 		if err != nil {
-			return fmt.Errorf("finish shredding session %q: %w", d.Session, err)
+			return fmt.Errorf("finish shredding %s: %w", d.Label(), err)
 		}
 	}
 	return nil
@@ -174,15 +232,15 @@ func (s *Shredder) Finish(ctx context.Context) error {
 
 // finish collects the heaps and destroys the keys. It returns the position of the last
 // event that it recorded.
-func (s *Shredder) finish(ctx context.Context, tenant, session string, keys []string, f *sessionScan, actor events.Actor) (last uint64, err error) {
+func (s *Shredder) finish(ctx context.Context, tenant string, d *events.SessionShredded, f *sessionScan) (last uint64, err error) {
 	together := map[string][]events.HeapCollected{}
 	for hash, h := range f.heaps {
 		if h.collected > h.madeAt {
 			continue
 		}
 		together[hash[:2]] = append(together[hash[:2]], events.HeapCollected{
-			Heap: hash, Rule: events.CollectionRule{Session: session}, Size: h.size, MadeAt: h.madeAt,
-			LastUse: events.Instant{Time: h.lastUse}, Decided: f.decided, Actor: actor,
+			Heap: hash, Rule: events.CollectionRule{Session: d.SessionID}, Size: h.size, MadeAt: h.madeAt,
+			LastUse: events.Instant{Time: h.lastUse}, Decided: f.decided, Actor: d.Actor,
 		})
 	}
 	for _, list := range together {
@@ -191,7 +249,7 @@ func (s *Shredder) finish(ctx context.Context, tenant, session string, keys []st
 		}
 	}
 	var errs []error
-	for _, key := range keys {
+	for _, key := range d.KeyIDs {
 		errs = append(errs, s.opts.Keys.Destroy(key))
 	}
 	for hash := range f.heaps {
@@ -224,7 +282,10 @@ type sessionScan struct {
 	// key is missing although no event records that it was destroyed.
 	encrypted, shredded map[string]bool
 	kept, unreadable    int
-	// open lists the runs without a session entry.
+	// hasContent is true if any event has content under the keys. wasShredded is true if
+	// earlier calls destroyed keys.
+	hasContent, wasShredded bool
+	// open lists the runs that have not ended, or lack the entry of their named session.
 	open  []string
 	heaps map[string]*sessionHeap
 	// others maps heaps to the runs outside of the session that used or left them.
@@ -266,10 +327,11 @@ func (s *Shredder) destroyedKeys(ctx context.Context, tenant, session string) (m
 // scanSession reads the ledger for a session. keys are the keys to destroy, destroyed those
 // that earlier calls destroyed.
 func (s *Shredder) scanSession(ctx context.Context, tenant, session string, keys []string, destroyed map[string]bool) (*sessionScan, error) {
-	f := &sessionScan{encrypted: map[string]bool{}, shredded: map[string]bool{}, heaps: map[string]*sessionHeap{}, others: map[string][]string{}}
-	open := map[string]bool{}
+	f := &sessionScan{wasShredded: len(destroyed) > 0, encrypted: map[string]bool{}, shredded: map[string]bool{}, heaps: map[string]*sessionHeap{}, others: map[string][]string{}}
+	open, inNamed := map[string]bool{}, map[string]bool{}
 	last, err := readAll(ctx, s.opts.Store, func(m events.Stored) error {
 		typ := typeOf(m)
+		f.hasContent = f.hasContent || typ != events.TypeSessionShredded && slices.ContainsFunc(keys, func(key string) bool { return bytes.Contains(m.Body, []byte(key)) })
 		if !heapEventTypes[typ] {
 			if _, known := heapEventTypes[typ]; !known {
 				return newerType(m.Seq, typ)
@@ -287,7 +349,7 @@ func (s *Shredder) scanSession(ctx context.Context, tenant, session string, keys
 		}
 		switch d := e.Data.(type) {
 		case *events.ExecutionRequested:
-			if d.SessionID == session {
+			if ownerOf(tenant, d) == session {
 				key := events.ContentKeyID(d)
 				switch _, exists := s.opts.Keys.ContentKey(key); {
 				case slices.Contains(keys, key):
@@ -300,6 +362,9 @@ func (s *Shredder) scanSession(ctx context.Context, tenant, session string, keys
 					f.unreadable++
 				}
 			}
+			if d.SessionID != "" && open[d.ExecutionID] {
+				inNamed[d.ExecutionID] = true
+			}
 			use(d.ExecutionID, d.Heap)
 		case *events.ExecutionStarted:
 			use(d.ExecutionID, d.InputHeap)
@@ -310,7 +375,11 @@ func (s *Shredder) scanSession(ctx context.Context, tenant, session string, keys
 				h.collected = e.Seq
 			}
 		default:
-			if end := events.EndingOf(e.Data); end != nil && end.Heap != nil {
+			end := events.EndingOf(e.Data)
+			if end != nil && !inNamed[end.ExecutionID] {
+				delete(open, end.ExecutionID) // no session entry follows
+			}
+			if end != nil && end.Heap != nil {
 				use(end.ExecutionID, end.Heap.SHA256)
 				if f.encrypted[end.ExecutionID] {
 					f.addHeap(end.Heap, &e)
@@ -321,6 +390,19 @@ func (s *Shredder) scanSession(ctx context.Context, tenant, session string, keys
 	})
 	f.decided, f.open = last, slices.Sorted(maps.Keys(open))
 	return f, err
+}
+
+// ownerOf returns the key of what the content of a run belongs to. ledger/encryption.go
+// encrypts it under the key of that.
+func ownerOf(tenant string, d *events.ExecutionRequested) string {
+	switch {
+	case d.SessionID != "":
+		return d.SessionID
+	case d.Turn != nil:
+		return d.Turn.SessionID
+	default:
+		return events.NoSessionID(tenant)
+	}
 }
 
 func (f *sessionScan) addHeap(r *events.HeapRecord, e *events.Event) {

@@ -31,7 +31,7 @@ func openVault(t *testing.T) *vault {
 		t.Fatal(err)
 	}
 	v.house = openWith(t, jetstream.Options{BlobGracePeriod: -1, Keys: v.keys})
-	v.ledger = ledger.New(v.store, ledger.Options{Keys: v.keys, EncryptNamedSessions: true, Logger: storetest.Logger(t)})
+	v.ledger = ledger.New(v.store, ledger.Options{Keys: v.keys, EncryptContent: true, Logger: storetest.Logger(t)})
 	return v
 }
 
@@ -79,6 +79,7 @@ func (v *vault) shreds() (list []*events.SessionShredded) {
 	return list
 }
 
+// A session is not shredded without force while that would destroy more than the session, or less.
 func TestShredRefuses(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -109,15 +110,15 @@ func TestShredRefuses(t *testing.T) {
 			c.make(v)
 			files := v.keyFiles()
 			s := v.shredder(v.keys)
-			_, err := s.Shred(t.Context(), tenant, "s", false, actor)
+			_, err := s.Shred(t.Context(), tenant, retention.Named("s"), false, actor)
 			var refused *retention.RefusedError
 			if c.want == "" && !errors.Is(err, events.ErrNotFound) || c.want != "" && (!errors.As(err, &refused) || !strings.Contains(refused.Message, c.want)) {
 				t.Errorf("%v", err)
 			}
 			if len(v.shreds()) != 0 || v.keyFiles() != files || len(v.collections()) != 0 {
-				t.Errorf("refused, and did something: %d events, %d keys", len(v.shreds()), v.keyFiles())
+				t.Errorf("a refused shredding recorded %d shreddings and %d collections, and left %d of %d keys", len(v.shreds()), len(v.collections()), v.keyFiles(), files)
 			}
-			done, err := s.Shred(t.Context(), tenant, "s", true, actor)
+			done, err := s.Shred(t.Context(), tenant, retention.Named("s"), true, actor)
 			if (err == nil) != c.forced {
 				t.Errorf("forced: %v", err)
 			}
@@ -135,20 +136,20 @@ func TestShredAgain(t *testing.T) {
 	v := openVault(t)
 	v.leaves("s", "", "x")
 	s := v.shredder(v.keys)
-	if done, err := s.Shred(t.Context(), tenant, "s", false, actor); err != nil || done.Executions != 1 || done.Kept != 0 {
+	if done, err := s.Shred(t.Context(), tenant, retention.Named("s"), false, actor); err != nil || done.Executions != 1 || done.Kept != 0 {
 		t.Fatalf("%+v, %v", done, err)
 	}
-	_, err := s.Shred(t.Context(), tenant, "s", false, actor)
+	_, err := s.Shred(t.Context(), tenant, retention.Named("s"), false, actor)
 	var refused *retention.RefusedError
 	if !errors.As(err, &refused) || !strings.HasSuffix(refused.Message, "already shredded") {
 		t.Errorf("a session without other runs: %v", err)
 	}
 	v.leaves("s", "", "x") // a heap that the shredded run left too
-	if done, err := s.Shred(t.Context(), tenant, "s", false, actor); err != nil || done.Executions != 1 || done.Heaps != 1 || done.Kept != 0 {
+	if done, err := s.Shred(t.Context(), tenant, retention.Named("s"), false, actor); err != nil || done.Executions != 1 || done.Heaps != 1 || done.Kept != 0 {
 		t.Errorf("%+v, %v", done, err)
 	}
 	v.ran(tenant, 0, events.ExecutionRequested{Session: "s"}, "y")
-	if _, err := s.Shred(t.Context(), tenant, "s", false, actor); !errors.As(err, &refused) || !strings.Contains(refused.Message, "already shredded, except that of 1 runs") {
+	if _, err := s.Shred(t.Context(), tenant, retention.Named("s"), false, actor); !errors.As(err, &refused) || !strings.Contains(refused.Message, "already shredded, except that of 1 runs") {
 		t.Errorf("a session with a run without a key: %v", err)
 	}
 }
@@ -162,7 +163,7 @@ func TestShredWithoutKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = v.shredder(other).Shred(t.Context(), tenant, "s", false, actor)
+	_, err = v.shredder(other).Shred(t.Context(), tenant, retention.Named("s"), false, actor)
 	var refused *retention.RefusedError
 	if !errors.As(err, &refused) || !strings.Contains(refused.Message, "keys of 1 runs") || len(v.shreds()) != 0 {
 		t.Errorf("%v, %d events", err, len(v.shreds()))
@@ -183,12 +184,12 @@ func TestShredWithoutOneKey(t *testing.T) {
 	}
 	v.leaves("s", "", "y")
 	s := v.shredder(v.keys)
-	_, err = s.Shred(t.Context(), tenant, "s", false, actor)
+	_, err = s.Shred(t.Context(), tenant, retention.Named("s"), false, actor)
 	var refused *retention.RefusedError
 	if !errors.As(err, &refused) || !strings.Contains(refused.Message, "keys of 1 runs") || len(v.shreds()) != 0 {
 		t.Errorf("%v, %d events", err, len(v.shreds()))
 	}
-	if done, err := s.Shred(t.Context(), tenant, "s", true, actor); err != nil || done.Executions != 1 || done.Heaps != 1 || done.Kept != 0 {
+	if done, err := s.Shred(t.Context(), tenant, retention.Named("s"), true, actor); err != nil || done.Executions != 1 || done.Heaps != 1 || done.Kept != 0 {
 		t.Errorf("forced: %+v, %v", done, err)
 	}
 }
@@ -206,7 +207,7 @@ func TestFinish(t *testing.T) {
 	first := v.leaves("s", "", "x")
 	last := v.leaves("s", first, "y")
 	other := v.leaves("other", "", "z")
-	if _, err := v.shredder(crashing{v.keys}).Shred(t.Context(), tenant, "s", false, actor); !errors.Is(err, errDied) || !strings.Contains(err.Error(), "restart the server") {
+	if _, err := v.shredder(crashing{v.keys}).Shred(t.Context(), tenant, retention.Named("s"), false, actor); !errors.Is(err, errDied) || !strings.Contains(err.Error(), "restart the server") {
 		t.Fatalf("%v", err)
 	}
 	if len(v.shreds()) != 1 || v.keyFiles() != 2 {
@@ -241,19 +242,20 @@ func TestFinish(t *testing.T) {
 	}
 }
 
-// A crash before the collection of the heaps is recorded is completed in the same way.
+// unrecorded is a ledger whose process dies before the collection of heaps is recorded.
 type unrecorded struct{ *ledger.Ledger }
 
 func (unrecorded) CollectHeaps(context.Context, string, []events.HeapCollected, func(string, uint64)) error {
 	return errDied
 }
 
+// After a crash before the collection of the heaps is recorded, the next process records it.
 func TestFinishCollects(t *testing.T) {
 	t.Parallel()
 	v := openVault(t)
 	v.leaves("s", "", "x")
 	s := retention.NewShredder(retention.ShredOptions{Store: v.store, Recorder: unrecorded{v.ledger}, Keys: v.keys})
-	if _, err := s.Shred(t.Context(), tenant, "s", false, actor); !errors.Is(err, errDied) {
+	if _, err := s.Shred(t.Context(), tenant, retention.Named("s"), false, actor); !errors.Is(err, errDied) {
 		t.Fatalf("%v", err)
 	}
 	if v.keyFiles() != 1 || len(v.collections()) != 0 {
@@ -274,7 +276,7 @@ func TestRunDuringShred(t *testing.T) {
 	v.leaves("s", "", "x")
 	id := ""
 	s := retention.NewShredder(retention.ShredOptions{Store: v.store, Recorder: late{v.ledger, func() { id = v.asks("s", "") }}, Keys: v.keys})
-	if done, err := s.Shred(t.Context(), tenant, "s", false, actor); err != nil || done.Executions != 1 {
+	if done, err := s.Shred(t.Context(), tenant, retention.Named("s"), false, actor); err != nil || done.Executions != 1 {
 		t.Fatalf("%+v, %v", done, err)
 	}
 	list, err := v.ledger.History(t.Context(), tenant, id)
@@ -295,4 +297,50 @@ type late struct {
 func (l late) RecordShred(ctx context.Context, of string, d *events.SessionShredded) (events.Event, error) {
 	l.do()
 	return l.Ledger.RecordShred(ctx, of, d)
+}
+
+// Prompts of an ACP session without runs, and runs and tags without a session, are shredded.
+// The content of other sessions stays.
+func TestShredOtherContent(t *testing.T) {
+	t.Parallel()
+	v := openVault(t)
+	ctx := t.Context()
+	session, _, err := v.ledger.OpenAgentSession(ctx, ledger.AgentOpening{Tenant: tenant, Workspace: events.AgentWorkspace{Cwd: "/secret"}, Config: events.AgentConfig{Mode: events.AgentModeAsk}, Actor: actor})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v.ledger.Prompt(ctx, ledger.AgentPrompt{Tenant: tenant, Session: session, Blocks: `[{"type":"text","text":"/secret"}]`, Actor: actor}); err != nil {
+		t.Fatal(err)
+	}
+	kept := v.asks("named", "")
+	s := v.shredder(v.keys)
+	done, err := s.Shred(ctx, tenant, retention.Target{Kind: events.SessionACP, SessionID: session}, false, actor)
+	if err != nil || done.Executions != 0 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	nothing := retention.Target{Kind: events.SessionNone}
+	if _, err := s.Shred(ctx, tenant, nothing, false, actor); !errors.Is(err, events.ErrNotFound) {
+		t.Errorf("no content without a session: %v", err)
+	}
+	id := v.asks("", "")
+	var refused *retention.RefusedError
+	if _, err := s.Shred(ctx, tenant, nothing, false, actor); !errors.As(err, &refused) || !strings.Contains(refused.Message, id) {
+		t.Errorf("a run that has not ended: %v", err)
+	}
+	heap := v.ended(tenant, 0, events.ExecutionRequested{ExecutionID: id}, "left")
+	if _, err := v.ledger.SetTags(ctx, tenant, heap, map[string]string{"about": "secret"}, actor); err != nil {
+		t.Fatal(err)
+	}
+	if done, err = s.Shred(ctx, tenant, nothing, false, actor); err != nil || done.Executions != 1 || done.Heaps != 1 {
+		t.Errorf("%+v, %v", done, err)
+	}
+	if list := v.shreds(); len(list) != 2 || list[0].Kind != events.SessionACP || list[0].SessionID != session || list[1].Kind != events.SessionNone {
+		t.Errorf("%+v", list)
+	}
+	if v.source(id) != "" || v.source(kept) != "secret" {
+		t.Errorf("the run without a session reads %q, that of another session %q", v.source(id), v.source(kept))
+	}
+	if got, err := v.store.Last(ctx, events.AgentSubject(tenant, session)); err != nil || got.Data.(*events.AgentPrompted).Content.Plain != nil {
+		t.Errorf("the prompt is readable: %+v, %v", got.Data, err)
+	}
 }

@@ -3,12 +3,18 @@ package translogtest
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"log/slog"
+	"os"
+	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/mod/sumdb/note"
+
 	"daybook/events"
+	"daybook/internal/eventproof"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/translog"
 	"daybook/proof"
@@ -32,6 +38,18 @@ func (r *Running) Close() error {
 		return err
 	}
 	return nil
+}
+
+// AwaitEnd waits until Run has ended without Close, and returns its error.
+func (r *Running) AwaitEnd(t testing.TB) error {
+	t.Helper()
+	select {
+	case err := <-r.Ended:
+		return err
+	case <-time.After(time.Minute):
+		t.Fatal("the log continues")
+		return nil
+	}
 }
 
 // Start opens the log in opts.Dir and runs it until the test ends.
@@ -89,4 +107,72 @@ func Checkpoint(t testing.TB, log *Running, covers uint64) proof.Checkpoint {
 		t.Fatal(err)
 	}
 	return c
+}
+
+// Checkpoints returns the checkpoints in an audit directory, in the order of their sizes.
+func Checkpoints(t testing.TB, dir string) (list []proof.Checkpoint) {
+	t.Helper()
+	for c, err := range translog.Dir(dir).Checkpoints() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
+// NewSigner returns a new key with its verification key.
+func NewSigner(t testing.TB, name string) (signer note.Signer, vkey string) {
+	t.Helper()
+	skey, vkey, err := note.GenerateKey(rand.Reader, name)
+	if err == nil {
+		signer, err = note.NewSigner(skey)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signer, vkey
+}
+
+// SignerOf returns the key in a file.
+func SignerOf(t testing.TB, path string) note.Signer {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := note.NewSigner(strings.TrimSpace(string(raw)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signer
+}
+
+// Forge appends a checkpoint of the first events that a new key signs in the name of an origin.
+func Forge(t testing.TB, store *jetstream.Store, origin string, size uint64) {
+	t.Helper()
+	signer, _ := NewSigner(t, origin)
+	stored, err := store.ReadRaw(t.Context(), 0, int(size))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree := proof.NewTree(nil)
+	for _, m := range stored {
+		leaf, err := proof.LeafHash(eventproof.RecordOf(m))
+		if err == nil {
+			err = tree.Add(leaf)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := proof.Checkpoint{Origin: origin, Size: size, Root: tree.Root()}.Sign(signer)
+	if err == nil {
+		_, err = store.Append(t.Context(), events.New(events.LedgerTenant, time.Now(), &events.LedgerCheckpointed{
+			LedgerID: "forged", Origin: origin, Size: size, RootHash: proof.EncodeHash(c.Root), Note: string(c.Note),
+		}), -1)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -190,6 +190,30 @@ func (b *answerBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Cosigned is the newest checkpoint of a server that enough witnesses cosigned. Time is nil if there
+// is none yet.
+type Cosigned struct {
+	Size uint64     `json:"size"`
+	Time *time.Time `json:"time,omitempty"`
+	// Claims are the sizes of the checkpoints that witnesses claim to have cosigned, and that the ledger
+	// does not continue, by the name of the witness.
+	Claims map[string]uint64 `json:"claims,omitempty"`
+	// Refusals are why witnesses refuse the checkpoints of the server, by the name of the witness.
+	Refusals map[string]string `json:"refusals,omitempty"`
+}
+
+type readiness struct {
+	Status   string    `json:"status"`
+	Cosigned *Cosigned `json:"cosigned"`
+}
+
+// Cosigned returns the newest cosigned checkpoint that a ready server reports. It is nil if the server has no
+// witnesses, and for servers of earlier versions.
+func (c *Client) Cosigned(ctx context.Context) (*Cosigned, error) {
+	a, err := call[readiness](ctx, c, http.MethodGet, "/readyz", nil)
+	return a.Body.Cosigned, err
+}
+
 // Ready returns nil if the server is ready, and an *Error with the status 503 and the
 // reason if it is not.
 func (c *Client) Ready(ctx context.Context) error {

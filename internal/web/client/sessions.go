@@ -149,7 +149,7 @@ func (c *Client) ResetSession(ctx context.Context, name, heap, key string) (Answ
 	return call[Reset](ctx, c, http.MethodPost, sessionPath(name)+"/reset", body, keyHeader(key)...)
 }
 
-// Shred shreds the content of the runs of a session. With force it also deletes heaps
+// Shred shreds the content of a session. With force it also deletes heaps
 // that runs outside of the session use.
 func (c *Client) Shred(ctx context.Context, name string, force bool) (Answer[Shredded], error) {
 	forced := ""
@@ -157,6 +157,16 @@ func (c *Client) Shred(ctx context.Context, name string, force bool) (Answer[Shr
 		forced = "true"
 	}
 	return call[Shredded](ctx, c, http.MethodDelete, sessionPath(name)+"/content"+query("force", forced), nil)
+}
+
+// ShredWithoutSession shreds the content that belongs to no session. With force it also
+// deletes heaps that runs of sessions use.
+func (c *Client) ShredWithoutSession(ctx context.Context, force bool) (Answer[Shredded], error) {
+	forced := ""
+	if force {
+		forced = "true"
+	}
+	return call[Shredded](ctx, c, http.MethodDelete, "/api/content"+query("force", forced), nil)
 }
 
 // ReplayRange selects what to replay of a session. Empty members take the defaults of the

@@ -7,6 +7,8 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -14,20 +16,16 @@ import (
 // The log of a witness that does not answer contains no part of the secrets in its address.
 func TestWitnessLogHasNoSecrets(t *testing.T) {
 	t.Parallel()
-	unused, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := unused.Addr().String()
-	unused.Close() // no program listens there
+	const address = "192.0.2.1:8080"
 	var log bytes.Buffer
-	w, err := newWitness("http://TOKEN:SECRET@"+address+"/?key=SECRET", slog.New(slog.NewTextHandler(&log, nil)))
+	w, err := newCopySender("http://TOKEN:SECRET@"+address+"/?key=SECRET", slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.pause = time.Millisecond
+	w.client.Transport = noConnection{}
 	w.send(t.Context(), []byte("a checkpoint"))
-	if w.failed != witnessTries {
+	if w.failed != copyTries {
 		t.Fatalf("%d attempts failed", w.failed)
 	}
 	if text := log.String(); !strings.Contains(text, address) || strings.Contains(text, "TOKEN") || strings.Contains(text, "SECRET") {
@@ -35,6 +33,14 @@ func TestWitnessLogHasNoSecrets(t *testing.T) {
 	}
 }
 
+// noConnection fails like the transport of a server that is not reached.
+type noConnection struct{}
+
+func (noConnection) RoundTrip(*http.Request) (*http.Response, error) {
+	return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+}
+
+// transport answers requests without a body.
 type transport func(body string) (status int)
 
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -50,7 +56,7 @@ func (f transport) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestWitnessTriesNewerCheckpoint(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	w, err := newWitness("http://192.0.2.1/", slog.New(slog.NewTextHandler(&log, nil)))
+	w, err := newCopySender("http://192.0.2.1/", slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,9 +65,9 @@ func TestWitnessTriesNewerCheckpoint(t *testing.T) {
 	w.client.Transport = transport(func(body string) int {
 		sent = append(sent, body)
 		switch len(sent) {
-		case witnessTries - 1:
+		case copyTries - 1:
 			w.offer([]byte("new"))
-		case 2*witnessTries - 1:
+		case 2*copyTries - 1:
 			return http.StatusOK
 		}
 		return http.StatusBadGateway
@@ -79,7 +85,28 @@ func TestWitnessTriesNewerCheckpoint(t *testing.T) {
 		return http.StatusBadGateway
 	})
 	w.send(t.Context(), []byte("old"))
-	if n := strings.Count(log.String(), "does not accept checkpoints"); n != 1 || len(sent) != 9+witnessTries {
+	if n := strings.Count(log.String(), "does not accept checkpoints"); n != 1 || len(sent) != 9+copyTries {
 		t.Errorf("%d lines in the log after %d attempts", n, len(sent))
+	}
+}
+
+// Several goroutines offer copies without waiting for each other, also when nothing sends them.
+func TestOfferNeverWaits(t *testing.T) {
+	t.Parallel()
+	w, err := newCopySender("http://127.0.0.1:1", slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var offering sync.WaitGroup
+	for range 4 {
+		offering.Go(func() {
+			for range 1000 {
+				w.offer([]byte("checkpoint"))
+			}
+		})
+	}
+	offering.Wait()
+	if got := string(<-w.next); got != "checkpoint" {
+		t.Errorf("queued %q", got)
 	}
 }

@@ -1,0 +1,50 @@
+package verdicts
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Table is the place of a table in docs/reliability.md: between two comments.
+type Table struct {
+	// Test is the name of the test that writes the table, and Command the command that runs it.
+	Test, Command string
+}
+
+func (p Table) begin() string {
+	return "<!-- The table of " + p.Test + " begins: " + p.Command + " writes it -->\n"
+}
+func (p Table) end() string { return "<!-- The table of " + p.Test + " ends -->\n" }
+
+func (p Table) parts(t testing.TB) (path, before, table, after string) {
+	t.Helper()
+	path = filepath.Join(moduleRoot, "docs", "reliability.md")
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, ok := strings.Cut(string(raw), p.begin())
+	table, after, end := strings.Cut(rest, p.end())
+	if !ok || !end {
+		t.Fatalf("%s has no table of %s", path, p.Test)
+	}
+	return path, before, table, after
+}
+
+// Read returns the table without empty lines around it.
+func (p Table) Read(t testing.TB) string {
+	t.Helper()
+	_, _, table, _ := p.parts(t)
+	return strings.Trim(table, "\n")
+}
+
+// Write replaces the table.
+func (p Table) Write(t testing.TB, table string) {
+	t.Helper()
+	path, before, _, after := p.parts(t)
+	if err := os.WriteFile(path, []byte(before+p.begin()+"\n"+strings.Trim(table, "\n")+"\n\n"+p.end()+after), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,94 @@
+package translog
+
+import (
+	"errors"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"daybook/events"
+	"daybook/internal/eventproof"
+	"daybook/internal/resources/exhausted"
+	"daybook/proof"
+)
+
+// Events that are not signed yet are read again at the start, although they are in the tree: no
+// signature proves that the files of the tree are those of these events.
+
+// checkUnsigned checks an event that is in the tree and may not be signed yet. The caller must hold mu.
+func (l *Log) checkUnsigned(m events.Stored) error {
+	if err := errors.Join(l.readStatement(m), l.checkOpening(m)); err != nil {
+		return err
+	}
+	if l.signed.Note == nil || m.Seq <= l.signed.Size || !eventproof.HoldsCheckpoint(m) {
+		return nil
+	}
+	return l.checkCheckpoint(m)
+}
+
+// confirmStored compares the leaf of an event with that in the tree. The caller must hold mu.
+func (l *Log) confirmStored(seq uint64, leaf proof.Hash) error {
+	if l.stored == nil {
+		size := l.tree.Size()
+		l.stored = &storedLeaves{size: size, reader: tlog.TileHashReader(tlog.Tree{N: int64(size), Hash: l.tree.Root()}, treeTiles{l.tree})}
+	}
+	stored, err := l.stored.leaf(seq)
+	switch {
+	case exhausted.Is(err):
+		return err
+	case err != nil:
+		return wrongFiles("its tree hash", err)
+	case stored != leaf:
+		return eventChanged(seq)
+	}
+	return nil
+}
+
+func eventChanged(seq uint64) error {
+	return breakOf(wasChanged, "event %d does not match the hash that was computed when it was recorded", seq)
+}
+
+// storedLeaves reads leaves of a tree. Their files prove them: a leaf is not enough, because the hashes
+// above it make the tree hash.
+type storedLeaves struct {
+	size   uint64
+	reader tlog.HashReader
+	// leaves are those of the tile of leaves that was read last, and first the position of the first.
+	first  uint64
+	leaves []proof.Hash
+}
+
+func (s *storedLeaves) leaf(seq uint64) (proof.Hash, error) {
+	if first := (seq-1)/proof.TileWidth*proof.TileWidth + 1; s.leaves == nil || s.first != first {
+		indexes := make([]int64, min(proof.TileWidth, s.size-(first-1)))
+		for i := range indexes {
+			indexes[i] = tlog.StoredHashIndex(0, int64(first-1)+int64(i))
+		}
+		leaves, err := s.reader.ReadHashes(indexes)
+		if err != nil {
+			return proof.Hash{}, err
+		}
+		s.first, s.leaves = first, leaves
+	}
+	return s.leaves[seq-s.first], nil
+}
+
+// treeTiles reads the tiles of a tree for package tlog.
+type treeTiles struct{ tree *proof.Tree }
+
+// Height implements tlog.TileReader.
+func (treeTiles) Height() int { return proof.TileHeight }
+
+// SaveTiles implements tlog.TileReader.
+func (treeTiles) SaveTiles([]tlog.Tile, [][]byte) {}
+
+// ReadTiles implements tlog.TileReader.
+func (t treeTiles) ReadTiles(tiles []tlog.Tile) ([][]byte, error) {
+	list := make([][]byte, len(tiles))
+	for i, tile := range tiles {
+		var err error
+		if list[i], err = t.tree.Read(proof.Tile{Level: tile.L, Index: uint64(tile.N), Width: tile.W}); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}

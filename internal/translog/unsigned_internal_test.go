@@ -1,0 +1,95 @@
+package translog
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"daybook/events"
+	"daybook/proof"
+)
+
+// Events that are not signed yet are compared with the files of the tree before they are signed: an
+// event or a file that was changed while the server was stopped is damage.
+func TestUnsignedEventsAreCompared(t *testing.T) {
+	t.Parallel()
+	ledger := newMemoryLedger()
+	ledger.fill(t, 100)
+	dir, key := t.TempDir(), filepath.Join(t.TempDir(), "key")
+	l, err := Open(Options{Dir: dir, KeyFile: key, NoSync: true, Every: time.Hour, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- l.Run(ctx, ledger, ledger) }()
+	sign(t, l, ledger)
+	ledger.fill(t, 700)
+	if !l.awaitHashed(t.Context(), ledger.last) {
+		t.Fatal("the events are not hashed")
+	}
+	stop()
+	<-ended
+	if signed := l.signed.Size; signed > 256 || l.durable != ledger.last {
+		t.Fatalf("%d events are signed, and the files cover %d", signed, l.durable)
+	}
+	// change changes one event.
+	change := func(seq uint64) *memoryLedger {
+		other := newMemoryLedger()
+		other.list, other.last = append(other.list, ledger.list...), ledger.last
+		other.list[seq-1] = edit(other.list[seq-1])
+		return other
+	}
+	for _, tt := range []struct {
+		name   string
+		ledger *memoryLedger
+		forge  func(t *testing.T, dir string)
+		want   string // a part of the damage
+	}{
+		{"an event", change(300), nil, "event 300 does not match"},
+		{"an event of the tile that the signed ones end in", change(200), nil, "event 200 does not match"},
+		{"an event of the last tile", change(790), nil, "event 790 does not match"},
+		{"a file", ledger, func(t *testing.T, dir string) {
+			putHash(t, dir, proof.Tile{Index: 1, Width: proof.TileWidth}, 3, proof.Hash{1})
+		}, "the files of the tree do not match its tree hash"},
+		{"nothing", ledger, nil, ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			opts := Options{Dir: filepath.Join(t.TempDir(), "audit"), KeyFile: filepath.Join(t.TempDir(), "key")}
+			if err := os.CopyFS(opts.Dir, os.DirFS(dir)); err != nil {
+				t.Fatal(err)
+			}
+			for _, suffix := range []string{"", signedSuffix} {
+				raw, err := os.ReadFile(key + suffix)
+				if err == nil {
+					err = os.WriteFile(opts.KeyFile+suffix, raw, 0o600)
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if tt.want == "" {
+				follow(t, tt.ledger, opts)
+				return
+			}
+			if tt.forge != nil {
+				tt.forge(t, opts.Dir)
+			}
+			opts.NoSync, opts.Logger = true, slog.New(slog.DiscardHandler)
+			again, err := Open(opts)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+			defer stop()
+			if err := again.Run(ctx, tt.ledger, tt.ledger); !errors.Is(err, events.ErrDamaged) || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("Run: %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
