@@ -1,8 +1,8 @@
 # The commands for developers. "make" lists the targets.
 GOLANGCI = go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
-# The packages with tests that depend on the tier.
-NIGHTLY = go list -f '{{$$tier := printf "%s/internal/dev/tier" .Module.Path}}{{range .TestImports}}{{if eq . $$tier}}{{$$.ImportPath}}{{"\n"}}{{end}}{{end}}{{range .XTestImports}}{{if eq . $$tier}}{{$$.ImportPath}}{{"\n"}}{{end}}{{end}}' ./... | sort -u
+# The files with tests that depend on the tier, without those that run alone.
+NIGHTLY = $$(grep -rlE --include='*_test.go' 'tier\.(NightlyOnly|Nightly|Choose)' . | grep -v internal/dev/attack/)
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -13,9 +13,9 @@ build: ## build ./bin/daybook
 test: ## run every test of the normal tier; under three minutes on two idle cores
 	go test ./...
 
-nightly: ## run the packages whose tests do more in the nightly tier, in full; the one with promised times alone
+nightly: ## run the tests that do more in the nightly tier; those with promised times alone
 	DAYBOOK_TEST_TIER=nightly go test -timeout 30m ./internal/dev/attack
-	DAYBOOK_TEST_TIER=nightly go test -timeout 30m $$($(NIGHTLY) | grep -v /internal/dev/attack$$)
+	DAYBOOK_TEST_TIER=nightly go test -timeout 30m -run "^($$(grep -hoE '^func Test[A-Za-z0-9_]+' $(NIGHTLY) | sed 's/^func //' | sort -u | paste -sd'|'))$$" $$(dirname $(NIGHTLY) | sort -u)
 
 race: ## run the tests of the concurrent packages under the race detector
 	go test -short -race ./acp ./audit ./internal/contextstore ./internal/lifecycle/damage ./events ./ledger ./projections ./proof ./internal/translog ./internal/lifecycle/retention ./runner ./internal/tools/toolserver ./internal/webhook ./internal/link ./httpapi ./mcp ./internal/store/... ./internal/resources/... ./internal/web/...

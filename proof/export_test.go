@@ -2,6 +2,9 @@ package proof
 
 import "time"
 
+// MaxSignersBytes is maxSignersBytes.
+const MaxSignersBytes = maxSignersBytes
+
 // ErrBadCosignature is the error of a cosignature that does not belong to the checkpoint.
 var ErrBadCosignature = errBadCosignature
 

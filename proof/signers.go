@@ -19,13 +19,13 @@ type Signers struct {
 	signers, roots []keyVerifier
 }
 
-// MaxSignersBytes is the maximum length of a list as text: some thousands of statements.
-const MaxSignersBytes = 4 << 20
+// maxSignersBytes is the maximum length of a list as text: some thousands of statements.
+const maxSignersBytes = 4 << 20
 
 // ParseSigners parses the form of a list that Bytes writes. The error is for a list that is not
 // consistent: see Add.
 func ParseSigners(raw []byte) (*Signers, error) {
-	if len(raw) > MaxSignersBytes {
+	if len(raw) > maxSignersBytes {
 		return nil, errLongSigners
 	}
 	s := &Signers{}
@@ -90,7 +90,7 @@ func (s *Signers) Clone() *Signers {
 	return &Signers{list: slices.Clone(s.list), bytes: s.bytes, signers: slices.Clone(s.signers), roots: slices.Clone(s.roots)}
 }
 
-var errLongSigners = fmt.Errorf("the list of signers is longer than %d bytes", MaxSignersBytes)
+var errLongSigners = fmt.Errorf("the list of signers is longer than %d bytes", maxSignersBytes)
 
 // Errors of Continues, wrapped.
 var (
@@ -166,7 +166,7 @@ func (s *Signers) Add(signed []byte) (added bool, err error) {
 		return false, fmt.Errorf("statement %d about the signers of %s: %w", st.Number, st.Origin, ErrNotNext)
 	}
 	length := s.bytes + len(signed) + 1
-	if length > MaxSignersBytes {
+	if length > maxSignersBytes {
 		return false, errLongSigners
 	}
 	key, err := newKeyVerifier(st.Key)
