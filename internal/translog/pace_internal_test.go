@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,8 +20,8 @@ func TestPaceOfCheckpoints(t *testing.T) {
 		dir := t.TempDir()
 		synctest.Test(t, func(t *testing.T) {
 			ledger := newMemoryLedger()
-			stored := 0
-			l, err := Open(Options{Dir: dir, NoSync: true, Logger: slog.New(slog.DiscardHandler), OnCheckpointStored: func() { stored++ }})
+			var stored atomic.Int64
+			l, err := Open(Options{Dir: dir, NoSync: true, Logger: slog.New(slog.DiscardHandler), OnCheckpointStored: func() { stored.Add(1) }})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -34,7 +35,7 @@ func TestPaceOfCheckpoints(t *testing.T) {
 				time.Sleep(between)
 			}
 			synctest.Wait()
-			underLoad := stored
+			underLoad := int(stored.Load())
 			if most := int(time.Since(start)/time.Second) + 1; underLoad > most || underLoad < 5 {
 				t.Errorf("%d checkpoints were signed while events were recorded each %v for %v, want at most %d", underLoad, between, long, most)
 			}
@@ -46,14 +47,14 @@ func TestPaceOfCheckpoints(t *testing.T) {
 					recorded++
 				}
 			}
-			if c, _ := l.Latest(); c.Size != end || recorded > underLoad+1 || stored > underLoad+2 {
-				t.Errorf("the newest checkpoint covers %d of %d events, %d are recorded and %d stored", c.Size, end, recorded, stored)
+			if c, _ := l.Latest(); c.Size != end || recorded > underLoad+1 || int(stored.Load()) > underLoad+2 {
+				t.Errorf("the newest checkpoint covers %d of %d events, %d are recorded and %d stored", c.Size, end, recorded, stored.Load())
 			}
-			atRest := stored
+			atRest := stored.Load()
 			time.Sleep(24 * time.Hour)
 			synctest.Wait()
-			if ledger.last != end || stored != atRest {
-				t.Errorf("the idle ledger grew from %d to %d events, and got %d checkpoints", end, ledger.last, stored-atRest)
+			if ledger.last != end || stored.Load() != atRest {
+				t.Errorf("the idle ledger grew from %d to %d events, and got %d checkpoints", end, ledger.last, stored.Load()-atRest)
 			}
 			stop()
 			if err := <-ended; !errors.Is(err, context.Canceled) {
