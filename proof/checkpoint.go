@@ -107,7 +107,12 @@ func openCheckpoint(signed []byte, keys []string) (c Checkpoint, by []string, er
 	if err != nil {
 		return Checkpoint{}, nil, err
 	}
-	by, err = n.signedBy(known)
+	return c.openBy(n, known)
+}
+
+// openBy verifies the signatures of a checkpoint, of which n is the note, with keys of its origin.
+func (c Checkpoint) openBy(n Note, known []keyVerifier) (Checkpoint, []string, error) {
+	by, err := n.signedBy(known)
 	if err == nil && len(by) == 0 {
 		err = ErrUnknownKey
 	}

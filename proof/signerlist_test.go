@@ -345,6 +345,36 @@ func TestARetiredKeyTrustsNoOther(t *testing.T) {
 	}
 }
 
+// A signer that introduces a retired key again gives no second signer to who has stolen both keys. Only a
+// given root key does.
+func TestAKeyThatIsIntroducedAgain(t *testing.T) {
+	t.Parallel()
+	keys := newSignerKeys(t, originOne, 2)
+	a, b := keys[0], keys[1]
+	root := newSignerKeys(t, proof.RootKeyPrefix+"1", 1)[0]
+	list := &proof.Signers{}
+	mustAdd(t, list, start(list, originOne, a, 0), a)
+	mustAdd(t, list, list.Next(proof.AddRoot, root.vkey, 1), a)
+	mustAdd(t, list, list.Next(proof.IntroduceSigner, a.vkey, 1), root)
+	mustAdd(t, list, list.Next(proof.IntroduceSigner, b.vkey, 1), root)
+	mustAdd(t, list, list.Next(proof.RetireSigner, b.vkey, 10), root)
+	mustAdd(t, list, list.Next(proof.IntroduceSigner, b.vkey, 20), a)
+	byA := list.Clone()
+	mustAdd(t, list, list.Next(proof.IntroduceSigner, b.vkey, 20), root)
+	for name, given := range map[string][]string{"the root key": {root.vkey}, "all": {a.vkey, b.vkey, root.vkey}} {
+		trust := byA.Trust(given)
+		if trust.Retired(b.vkey) || trust.Source(b.vkey) != trust.Source(a.vkey) {
+			t.Errorf("%s: after the introduction by a signer, the key is retired: %t; it follows from %s, the signer from %s", name, trust.Retired(b.vkey), trust.Source(b.vkey), trust.Source(a.vkey))
+		}
+		trust.Follow(list) // one statement more
+		for _, trust := range []*proof.Trust{trust, list.Trust(given)} {
+			if got := trust.Source(b.vkey); got != b.vkey {
+				t.Errorf("%s: after the introduction by the root key, the key follows from %s", name, got)
+			}
+		}
+	}
+}
+
 // textOf returns the text of a signed note.
 func textOf(t testing.TB, signed []byte) string {
 	t.Helper()

@@ -2,6 +2,7 @@ package proof
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -244,57 +245,95 @@ const RootKeyPrefix = "daybook-root/"
 type Trust struct {
 	// Keys are the given keys, and those that keys of Keys introduced.
 	Keys []string
+	// given are the given keys, and followed is the number of statements that were followed.
+	given    map[string]bool
+	followed int
 	// sources has the result of Source for each key of Keys, and for the root keys that keys of Keys added.
 	sources map[string]string
+	// verifiers are the keys of Keys that may sign checkpoints, and malformed is why one is no key.
+	verifiers map[signatureOf][]keyVerifier
+	malformed error
 	// retired has the size of the last checkpoint that counts for each retired key.
 	retired map[string]uint64
 	// successors are the statements that start a successor.
 	successors []Statement
 }
 
+// signatureOf is what a signature says about its key. Several keys can have the same.
+type signatureOf struct {
+	name string
+	id   uint32
+}
+
 // Trust follows the list from the keys that a verifier was given. Keys that a trusted key introduces are
 // trusted too. The signature of a key counts only where the list permits it: not after the key was
 // retired, and that of a root key only for an origin that has the root key.
 func (s *Signers) Trust(given []string) *Trust {
-	t := &Trust{sources: map[string]string{}, retired: map[string]uint64{}}
+	t := &Trust{given: map[string]bool{}, sources: map[string]string{}, verifiers: map[signatureOf][]keyVerifier{}, retired: map[string]uint64{}}
 	for _, k := range given {
-		k = canonicalVKey(k)
-		t.Keys = append(t.Keys, k)
-		t.sources[k] = k
-	}
-	givenKeys := slices.Clone(t.Keys)
-	for _, st := range s.list {
-		trusted := slices.DeleteFunc(slices.Clone(st.by), func(k string) bool { return t.sources[k] == "" || t.Retired(k) })
-		switch {
-		case st.Action == StartOrigin:
-			if st.Predecessor != "" {
-				t.successors = append(t.successors, st)
-			}
-		case st.Action == RetireSigner && t.Retired(st.Key): // and no trusted key has introduced it since
-			t.retired[st.Key] = min(t.retired[st.Key], st.Size)
-		case st.Action == RetireSigner:
-			t.retired[st.Key] = st.Size
-		case len(trusted) == 0:
-		case st.Action == AddRoot:
-			t.follow(st.Key, t.sources[trusted[0]])
-		case st.Action == IntroduceSigner:
-			delete(t.retired, st.Key)
-			if !slices.Contains(t.Keys, st.Key) {
-				t.Keys = append(t.Keys, st.Key)
-			}
-			t.follow(st.Key, t.sources[trusted[0]])
-			if slices.ContainsFunc(trusted, func(k string) bool { return isRoot(k) && slices.Contains(givenKeys, k) }) {
-				t.sources[st.Key] = st.Key
-			}
+		if k = canonicalVKey(k); !t.given[k] {
+			t.given[k] = true
+			t.add(k, k)
 		}
 	}
+	t.Follow(s)
 	return t
 }
 
-// follow sets the source of a key that has none.
-func (t *Trust) follow(key, source string) {
-	if t.sources[key] == "" {
-		t.sources[key] = source
+// add makes a key trusted that is not yet.
+func (t *Trust) add(key, source string) {
+	t.Keys = append(t.Keys, key)
+	t.sources[key] = source
+	if isRoot(key) {
+		return // it signs no checkpoints
+	}
+	v, err := newKeyVerifier(key)
+	if err != nil {
+		t.malformed = fmt.Errorf("%.80q is not a verification key; a key has the form name+hash+base64, as in the file vkey: %w", key, err)
+		return
+	}
+	by := signatureOf{v.Name(), v.KeyHash()}
+	t.verifiers[by] = append(t.verifiers[by], v)
+}
+
+// Follow follows the statements that were added to the list since Trust or Follow was called.
+func (t *Trust) Follow(s *Signers) {
+	for _, st := range s.list[t.followed:] {
+		t.follow(st)
+	}
+	t.followed = len(s.list)
+}
+
+// follow follows the next statement.
+func (t *Trust) follow(st Statement) {
+	trusted := slices.DeleteFunc(slices.Clone(st.by), func(k string) bool { return t.sources[k] == "" || t.Retired(k) })
+	switch {
+	case st.Action == StartOrigin:
+		if st.Predecessor != "" {
+			t.successors = append(t.successors, st)
+		}
+	case st.Action == RetireSigner && t.Retired(st.Key): // and no trusted key has introduced it since
+		t.retired[st.Key] = min(t.retired[st.Key], st.Size)
+	case st.Action == RetireSigner:
+		t.retired[st.Key] = st.Size
+	case len(trusted) == 0:
+	case st.Action == AddRoot:
+		if t.sources[st.Key] == "" {
+			t.sources[st.Key] = t.sources[trusted[0]]
+		}
+	case st.Action == IntroduceSigner:
+		source := t.sources[trusted[0]]
+		switch {
+		case slices.ContainsFunc(trusted, func(k string) bool { return isRoot(k) && t.given[k] }):
+			source = st.Key
+		case !t.Retired(st.Key) && t.sources[st.Key] != "":
+			source = t.sources[st.Key]
+		}
+		delete(t.retired, st.Key)
+		if t.sources[st.Key] == "" {
+			t.add(st.Key, source)
+		}
+		t.sources[st.Key] = source
 	}
 }
 
@@ -303,7 +342,8 @@ func isRoot(vkey string) bool { return strings.HasPrefix(vkey, RootKeyPrefix) }
 // Source returns the key that a trusted key follows from. A given key follows from itself, and so does
 // a key that a given root key introduced. Any other key follows from the source of the key that
 // introduced it: who has stolen that one could have made it up. So keys of one source count as one
-// signer.
+// signer. The same holds for a given key that was retired and introduced again: it may have been retired
+// because it was stolen.
 func (t *Trust) Source(key string) string { return t.sources[key] }
 
 // Retired reports whether a key is retired.
@@ -321,19 +361,32 @@ func (t *Trust) Open(signed []byte) (Checkpoint, error) {
 
 // OpenBy is Open. It also returns the keys that signed the checkpoint and may sign it.
 func (t *Trust) OpenBy(signed []byte) (c Checkpoint, by []string, err error) {
-	if c, err = ParseCheckpoint(signed); err != nil {
+	n, err := ParseNote(signed)
+	if err == nil {
+		c, err = parseText(n.Text, signed)
+	}
+	if err = cmp.Or(err, t.malformed); err != nil {
 		return Checkpoint{}, nil, err
 	}
-	keys := slices.DeleteFunc(slices.Clone(t.Keys), func(k string) bool {
-		upTo, retired := t.retired[k]
-		return retired && c.Size > upTo || isRoot(k)
-	})
-	return openCheckpoint(signed, keys)
+	var known []keyVerifier
+	looked := map[uint32]bool{}
+	for _, s := range n.Signatures {
+		if s.Name != c.Origin || looked[s.ID] {
+			continue
+		}
+		looked[s.ID] = true
+		for _, v := range t.verifiers[signatureOf{s.Name, s.ID}] {
+			if upTo, retired := t.retired[v.key]; !retired || c.Size <= upTo {
+				known = append(known, v)
+			}
+		}
+	}
+	return c.openBy(n, known)
 }
 
 // Follows reports whether a statement starts a successor with a trusted key.
 func (t *Trust) Follows(st Statement) bool {
-	return st.Action == StartOrigin && st.Predecessor != "" && slices.Contains(t.Keys, st.Key)
+	return st.Action == StartOrigin && st.Predecessor != "" && t.sources[st.Key] != ""
 }
 
 // Superseded reports whether a trusted successor of the origin of a checkpoint gave up what it says:
