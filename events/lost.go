@@ -3,6 +3,7 @@ package events
 import (
 	"cmp"
 	"encoding/base64"
+	"errors"
 	"slices"
 )
 
@@ -103,6 +104,8 @@ func (r LostRange) HashSegments(fn func(from, to uint64, hash []byte) error) err
 	return nil
 }
 
+var errNoHash = errors.New("a lost event has no hash")
+
 // Valid reports whether an event at a position can record these ranges: they MUST be in
 // order, end before the position and before the event that named them, and have either all
 // of their hashes or none.
@@ -113,12 +116,13 @@ func (l Lost) Valid(position uint64) bool {
 			return false
 		}
 		if n := len(r.Hashes); n > 0 {
-			whole := true
 			if r.HashSegments(func(_, _ uint64, hash []byte) error {
-				whole = whole && len(hash) == 32
+				if len(hash) != 32 { // ends the loop: a list from anyone may name any number of positions
+					return errNoHash
+				}
 				n--
 				return nil
-			}) != nil || !whole || n != 0 {
+			}) != nil || n != 0 {
 				return false
 			}
 		}

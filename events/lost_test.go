@@ -1,6 +1,7 @@
 package events_test
 
 import (
+	"encoding/base64"
 	"slices"
 	"testing"
 	"time"
@@ -19,6 +20,28 @@ func TestUnreadablePositions(t *testing.T) {
 	}
 	if missing := lost.Missing(); len(missing) != 1 || missing[0].From != 3 || len(lost) != 2 {
 		t.Errorf("the positions without message are %+v of %+v", missing, lost)
+	}
+}
+
+// A range with fewer or more hashes than it has parts is not valid. The time to find that does not grow with
+// the number of its positions.
+func TestLostWithOtherHashes(t *testing.T) {
+	t.Parallel()
+	hash := base64.StdEncoding.EncodeToString(make([]byte, 32))
+	for name, tt := range map[string]struct {
+		to     uint64
+		hashes []string
+		want   bool
+	}{
+		"each has a hash":      {258, []string{hash, hash, hash}, true},
+		"one lacks a hash":     {258, []string{hash, hash}, false},
+		"one hash more":        {258, []string{hash, hash, hash, hash}, false},
+		"a short hash":         {1, []string{hash[:8]}, false},
+		"nearly all lack them": {1<<62 - 1, []string{hash}, false},
+	} {
+		if got := (events.Lost{{From: 1, To: tt.to, NamedAt: 1 << 62, Hashes: tt.hashes}}).Valid(1 << 62); got != tt.want {
+			t.Errorf("%s: %t", name, got)
+		}
 	}
 }
 
