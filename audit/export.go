@@ -470,7 +470,7 @@ func (x *export) fetch(ctx context.Context, b Blob) error {
 
 // hashFile returns the manifest entry of a file.
 func hashFile(dir, name string) (proof.ExportFile, error) {
-	f, err := os.Open(filepath.Join(dir, filepath.FromSlash(name)))
+	f, err := openRegular(filepath.Join(dir, filepath.FromSlash(name)))
 	if err != nil {
 		return proof.ExportFile{}, err
 	}

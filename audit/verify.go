@@ -661,7 +661,13 @@ func (v *verifier) readBlobs(ctx context.Context, blobs Blobs) error {
 		readers.Wait()
 	}()
 	var unread error
-	var failed []outcome
+	var failed []outcome // the first ones, by position
+	more := 0
+	sortFailed := func() {
+		slices.SortFunc(failed, func(a, b outcome) int {
+			return cmp.Or(cmp.Compare(a.seq, b.seq), cmp.Compare(a.blob.SHA256, b.blob.SHA256))
+		})
+	}
 	for o := range outcomes {
 		what := "the text"
 		if o.blob.Heap {
@@ -675,15 +681,17 @@ func (v *verifier) readBlobs(ctx context.Context, blobs Blobs) error {
 			unread = fmt.Errorf("read %s %s: %w", what, o.blob.SHA256, o.err)
 		case ctx.Err() == nil:
 			o.err = fmt.Errorf("%s %s cannot be read: %w", what, o.blob.SHA256, o.err)
-			failed = append(failed, o)
+			if failed = append(failed, o); len(failed) == 2*mostFindings {
+				sortFailed()
+				failed, more = failed[:mostFindings], more+mostFindings
+			}
 		}
 	}
-	slices.SortFunc(failed, func(a, b outcome) int {
-		return cmp.Or(cmp.Compare(a.seq, b.seq), cmp.Compare(a.blob.SHA256, b.blob.SHA256))
-	})
+	sortFailed()
 	for _, o := range failed {
 		v.report.addFinding(o.seq, "%v", o.err)
 	}
+	v.report.Found += more // the report lists no more than mostFindings
 	if err := cmp.Or(ctx.Err(), listed); err != nil {
 		return err
 	}

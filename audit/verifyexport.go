@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -196,14 +197,29 @@ func openExport(dir string, opts *VerifyOptions) (proof.Manifest, proof.Checkpoi
 }
 
 func readSmall(path string, most int64) ([]byte, error) {
+	f, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(raw)) > most {
+		err = fmt.Errorf("%s is longer than %d bytes", path, most)
+	}
+	return raw, err
+}
+
+// openRegular opens a file of an export. An export comes from others: a pipe or a device in it could have no
+// end.
+func openRegular(path string) (*os.File, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
-	if info.Size() > most {
-		return nil, fmt.Errorf("%s is longer than %d bytes", path, most)
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file; copy the export again", path)
 	}
-	return os.ReadFile(path)
+	return os.Open(path)
 }
 
 // checkFiles compares the files with those of the manifest.

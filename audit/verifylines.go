@@ -198,16 +198,22 @@ func describePart(s proof.ExportSelection, size uint64) string {
 	return text
 }
 
+// maxBatchBytes is the length of lines in bytes from which a batch is full. Several batches are in memory at
+// the same time, and a line may have more than a MiB.
+const maxBatchBytes = 4 << 20
+
 // batches collects pairs to divide the work into large pieces.
 type batches struct {
-	emit func([]pair) error
-	list []pair
+	emit  func([]pair) error
+	list  []pair
+	bytes int
 }
 
 // add copies a line and its proof.
 func (b *batches) add(line, proof []byte) error {
 	b.list = append(b.list, pair{slices.Clone(line), slices.Clone(proof)})
-	if len(b.list) < readAtOnce {
+	b.bytes += len(line) + len(proof)
+	if len(b.list) < readAtOnce && b.bytes < maxBatchBytes {
 		return nil
 	}
 	return b.flush()
@@ -218,7 +224,7 @@ func (b *batches) flush() error {
 		return nil
 	}
 	list := b.list
-	b.list = make([]pair, 0, readAtOnce)
+	b.list, b.bytes = make([]pair, 0, readAtOnce), 0
 	return b.emit(list)
 }
 
