@@ -117,7 +117,8 @@ func failureReason(err error) string {
 
 // tlsReason returns the cause of an error of TLS, or empty for another error.
 func tlsReason(err error) string {
-	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
+	// http.ErrSchemeMismatch replaces the error of TLS if the receiver answers with HTTP.
+	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok || errors.Is(err, http.ErrSchemeMismatch) {
 		return "the receiver does not speak TLS"
 	}
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {

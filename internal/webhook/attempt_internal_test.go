@@ -51,6 +51,12 @@ func TestReasonsQuoteNothing(t *testing.T) {
 		"a redirect":               {answering("HTTP/1.1 302 " + said + "\r\nLocation: http://" + said + "\r\n\r\n"), "the receiver answered 302 Found: redirects are not followed, register the address it leads to"},
 		"no answer":                {answering(""), "the receiver closed the connection without an answer"},
 		"HTTP instead of TLS":      {func(t *testing.T) string { return strings.Replace(answering(said+"\r\n")(t), "http:", "https:", 1) }, "the receiver does not speak TLS"},
+		"an answer of HTTP instead of TLS": {func(t *testing.T) string {
+			t.Helper()
+			server := httptest.NewServer(http.NotFoundHandler()) // answers with "HTTP/1.1 400 Bad Request"
+			t.Cleanup(server.Close)
+			return strings.Replace(server.URL, "http:", "https:", 1)
+		}, "the receiver does not speak TLS"},
 		"an unknown certificate": {func(t *testing.T) string {
 			t.Helper()
 			server := httptest.NewUnstartedServer(http.NotFoundHandler())
