@@ -113,16 +113,16 @@ var (
 	secretWords = setOf("password", "passwd", "passcode", "pwd", "passphrase", "secret", "token", "authorization", "credential", "cred", "cookie", "bearer", "jwt", "dsn")
 	// secretEnds are the ends of words that are written without a mark between their parts:
 	// PGPASSWORD, clientsecret. No word of another meaning ends so.
-	secretEnds  = []string{"password", "passwd", "passphrase", "secret", "token", "apikey"}
+	secretEnds  = []string{"password", "passwd", "pwd", "passphrase", "secret", "token", "apikey", "accesskey", "privatekey", "secretkey"}
 	secretPairs = map[string][]string{
 		"key":    {"api", "private", "access", "secret", "signing", "auth", "encryption", "decryption", "ssh", "master", "account", "subscription", "shared", "hmac", "deploy", "storage"},
 		"pass":   {"db", "database", "user", "admin", "root", "smtp", "mail", "ftp", "mysql", "postgres", "pg", "redis", "proxy", "auth"},
 		"auth":   {"basic", "http", "proxy"},
 		"string": {"connection"},
 	}
-	// measures are words beside which "token" names a unit of text, or a property of a token.
+	// measures are words with which "token" names a unit of text, or a property of a token.
 	measures = setOf("max", "maximum", "min", "minimum", "num", "number", "n", "count", "total", "limit", "used", "usage", "budget", "remaining", "length", "size", "per", "type", "kind", "cost", "price")
-	// texts are words beside which "tokens" names a unit of text. In the singular, as in
+	// texts are words with which "tokens" names a unit of text. In the singular, as in
 	// "input_token", they may describe a secret.
 	texts = setOf("prompt", "completion", "input", "output", "cached", "reasoning", "context", "estimated", "stop", "special", "thinking")
 )
@@ -148,7 +148,7 @@ func (n Names) IsSecret(name string) bool {
 	for i, w := range words {
 		one := singular(w)
 		switch {
-		case one == "token" && isMeasured(words, w != one):
+		case one == "token" && isMeasured(words, i, w != one):
 		case secretWords[one], endsWith(one, secretEnds), i > 0 && endsWith(words[i-1], secretPairs[one]), isJoinedPair(one):
 			return true
 		}
@@ -178,9 +178,13 @@ func singular(word string) string {
 	return word
 }
 
-// isMeasured reports whether the word "token" of a name stands beside a word that shows
-// that the value is not a token.
-func isMeasured(words []string, plural bool) bool {
+// isMeasured reports whether another word shows that "token", the word at i of a name, does
+// not say that the value is a token. In the singular only the words beside it count: the value
+// of usage_report_token is a token. In the plural, as in maxOutputTokens, all words do.
+func isMeasured(words []string, i int, plural bool) bool {
+	if !plural {
+		words = words[max(i-1, 0):min(i+2, len(words))]
+	}
 	return slices.ContainsFunc(words, func(w string) bool { return measures[w] || plural && texts[w] })
 }
 

@@ -54,11 +54,12 @@ func TestIsSecret(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{
 		"password", "Password", "PASSWORD", "passwords", "DBPassword", "dbPassword", "db_password", "DB_PASSWORD", "db-password", "db.password", "password2", "db2Password", "PGPASSWORD", "newPasswords",
-		"passwd", "pwd", "userPwd", "passphrase", "passphrases", "passcode", "DB_PASS", "dbPass", "SMTPPass", "MYSQL_PASS",
+		"passwd", "pwd", "userPwd", "dbpwd", "MYSQLPWD", "passphrase", "passphrases", "passcode", "DB_PASS", "dbPass", "SMTPPass", "MYSQL_PASS",
 		"secret", "secrets", "AWSSecret", "AWSSecrets", "aws_secret", "clientSecret", "clientsecret", "CLIENT_SECRETS", "secretValue",
 		"token", "tokens", "authTokens", "accessToken", "access_token", "accesstoken", "OAuth2Token", "oauth2_tokens", "GITHUB_TOKEN", "x-auth-token", "tokenV2", "IDToken", "idTokens", "input_token", "_authToken",
+		"USAGE_REPORT_TOKEN", "cost_center_token", "per_user_access_token", "totalAccessToken",
 		"apiKey", "apiKeys", "APIKey", "APIKeys", "APIKEY", "API_KEYS", "api-key", "x-api-key", "myapikey", "OpenAIAPIKey", "apikey2",
-		"privateKey", "private_keys", "accessKey", "AWSAccessKeyId", "aws_access_key_id", "secretKey", "signingKeys", "authKey", "SSHKey", "ssh_key", "encryptionKey", "AccountKey", "sharedAccessKey",
+		"secretaccesskey", "AWSSECRETACCESSKEY", "sshprivatekeys", "appsecretkey", "privateKey", "private_keys", "accessKey", "AWSAccessKeyId", "aws_access_key_id", "secretKey", "signingKeys", "authKey", "SSHKey", "ssh_key", "encryptionKey", "AccountKey", "sharedAccessKey",
 		"credential", "credentials", "AWSCredentials", "creds", "cookie", "cookies", "Set-Cookie", "authorization", "Authorization", "proxyAuthorization", "bearer", "BearerToken", "jwt", "JWTs", "basicAuth", "dsn", "connectionString", "connection_strings",
 	} {
 		if !(redact.Names{}).IsSecret(name) {
