@@ -139,8 +139,13 @@ func (s *secretList) addJSON(argument string, depth int) bool {
 	if trimmed := strings.TrimSpace(argument); trimmed == "" || trimmed[0] != '{' && trimmed[0] != '[' {
 		return false
 	}
+	if !json.Valid([]byte(argument)) {
+		return false
+	}
 	var v any
-	if json.Unmarshal([]byte(argument), &v) != nil {
+	d := json.NewDecoder(strings.NewReader(argument))
+	d.UseNumber() // a secret number is hidden in the digits that the argument has
+	if d.Decode(&v) != nil {
 		return false
 	}
 	s.addValue(v, false, depth)
@@ -174,6 +179,10 @@ func (s *secretList) addValue(v any, isSecret bool, depth int) {
 			s.addHeader(v)
 		} else {
 			s.addArgument(v, nil, depth-1)
+		}
+	case json.Number:
+		if isSecret {
+			s.add(v.String())
 		}
 	}
 }

@@ -53,6 +53,12 @@ func TestScrub(t *testing.T) {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
+	// A secret of digits may be a number in JSON.
+	for _, argument := range []string{`{"db":{"password":90210447}}`, `--config={"pins":{"passcodes":[1, 90210447]}}`} {
+		if got := newScrubber(Config{Command: "npx", Args: []string{argument}}).scrubLine("login with 90210447 failed"); strings.Contains(got, "90210447") {
+			t.Errorf("%s: %s", argument, got)
+		}
+	}
 	// Values that look random are secrets under any name, and without one.
 	for _, random := range []string{"ghp_16C7e42F292c6912E7710c838347Ae178B4a", "sk-proj-4f9aLq0ZxT", "q7Zk2Rw9Vb4Nf6Lp8Xc1", "4f9d2c1e-7a3b-4c5d-9e8f-0a1b2c3d4e5f", "eyJhbGciOiJIUzI1NiJ9.e30.x1y2z3"} {
 		for _, args := range [][]string{{random}, {"-k", random}, {"--foo=" + random}, {"FOO=" + random}, {"-c", "FOO=" + random + " npx files"}, {`{"foo":"` + random + `"}`}} {
