@@ -1,6 +1,6 @@
 // Package keyring stores content keys: one file per key, in a directory apart from the
-// ledger. A key belongs to a session, or to what belongs to no session of a tenant. Destroying a key makes the content that was encrypted under it
-// unreadable permanently.
+// ledger. A key belongs to a session, or to what belongs to no session of a tenant. Destroying
+// a key makes the content that was encrypted under it unreadable permanently.
 //
 // The package promises that a key is on disk before it is used, and that a file that is
 // not a valid key stops Open. It encrypts nothing and does not know what the keys are
@@ -43,8 +43,8 @@ type Ring struct {
 	// and replaced each time a key has no such caller any more.
 	uses   map[string]int
 	unused chan struct{}
-	// closed holds the keys that Settle returned for: what is written under them from then
-	// on, a shred does not find.
+	// closed holds the keys that Settle waits for or returned for: what is written under them
+	// after it returned, a shred does not find.
 	closed map[string]bool
 }
 
@@ -197,20 +197,25 @@ func (r *Ring) IsClosed(id string) bool {
 	return r.closed[id]
 }
 
-// Settle waits until no caller of Use or UseKey uses one of the keys, and closes the keys,
-// see IsClosed. If the keys are retired, all content under them is then stored, unless the
-// outcome of an append is unknown. The error is the cause of a canceled ctx; then no key is
-// closed. Reopen or Destroy ends what Settle started.
+// Settle closes the keys, see IsClosed, and waits until no caller of Use or UseKey uses one of
+// them. It closes them first, because edits that overlap each other would otherwise keep it
+// waiting. If the keys are retired, all content under them is then stored, unless the outcome
+// of an append is unknown. The error is the cause of a canceled ctx; then the keys that this
+// call closed are open again. Reopen or Destroy ends what Settle started.
 func (r *Ring) Settle(ctx context.Context, ids []string) error {
+	var newly []string
+	r.mu.Lock()
+	for _, id := range ids {
+		if !r.closed[id] {
+			r.closed[id] = true
+			newly = append(newly, id)
+		}
+	}
+	r.mu.Unlock()
 	for {
 		r.mu.Lock()
 		inUse := slices.ContainsFunc(ids, func(id string) bool { return r.uses[id] > 0 })
 		unused := r.unused
-		if !inUse {
-			for _, id := range ids {
-				r.closed[id] = true
-			}
-		}
 		r.mu.Unlock()
 		if !inUse {
 			return nil
@@ -218,6 +223,7 @@ func (r *Ring) Settle(ctx context.Context, ids []string) error {
 		select {
 		case <-unused:
 		case <-ctx.Done():
+			r.Reopen(newly)
 			return context.Cause(ctx)
 		}
 	}

@@ -158,6 +158,50 @@ func TestSettle(t *testing.T) {
 	}
 }
 
+// probe calls at whenever a caller is about to wait for the context.
+type probe struct {
+	context.Context
+	at func()
+}
+
+func (p probe) Done() <-chan struct{} {
+	p.at()
+	return p.Context.Done()
+}
+
+// Edits of earlier content that follow each other without a pause do not keep Settle waiting:
+// the key is closed for the next edit while Settle waits for those under way. If Settle is
+// canceled, it opens only the keys that it closed.
+func TestSettleClosesKeysFirst(t *testing.T) {
+	t.Parallel()
+	r := open(t, t.TempDir())
+	closed := current(t, r, "t", "a")
+	used, done, err := r.Use("t", "b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Settle(t.Context(), []string{closed}); err != nil {
+		t.Fatal(err)
+	}
+	stopped := errors.New("stopped")
+	ctx, stop := context.WithCancelCause(t.Context())
+	waits := 0
+	waiting := probe{ctx, func() {
+		waits++
+		if !r.IsClosed(used) {
+			t.Error("the key is open for edits while Settle waits")
+		}
+		stop(stopped)
+	}}
+	if err := r.Settle(waiting, []string{closed, used}); !errors.Is(err, stopped) || waits == 0 {
+		t.Errorf("a key in use: %v after %d waits", err, waits)
+	}
+	if r.IsClosed(used) || !r.IsClosed(closed) {
+		t.Error("a canceled Settle left its key closed, or opened the key of another")
+	}
+	done()
+}
+
 func TestUnreadableKeys(t *testing.T) {
 	t.Parallel()
 	for name, content := range map[string]string{

@@ -26,8 +26,8 @@ type Keys interface {
 	// Retire marks the keys of a session as not usable for new content, and returns
 	// their ids.
 	Retire(tenant, sessionID string) (ids []string, err error)
-	// Settle waits until all content that commands are writing under the keys is stored,
-	// or ctx is canceled. It closes the keys for edits of earlier content until Reopen.
+	// Settle closes the keys for edits of earlier content until Reopen, and waits until all
+	// content that commands are writing under the keys is stored, or ctx is canceled.
 	Settle(ctx context.Context, ids []string) error
 	// Reopen undoes the closing of keys that are not destroyed.
 	Reopen(ids []string)
