@@ -14,6 +14,7 @@ import (
 
 	"daybook/embed"
 	"daybook/internal/redact"
+	"daybook/internal/web/client"
 )
 
 type monitorCmd struct {
@@ -40,14 +41,14 @@ type monitorCmd struct {
 func (c *monitorCmd) Help() string {
 	return "Watches the proof of a server. Each round reads the newest checkpoint, verifies that it extends those that were kept in --log, and reads a sample of the events with their proofs. It changes nothing on the server. " +
 		"Run it where the operator of the server cannot write. It finds a changed tree in the next round, and a changed event when a sample has it: verify everything from time to time, with daybook verify.\n\n" +
-		"It ends at the first verdict that is not INTACT, after it sent the report to --webhook. A supervisor, such as systemd with OnFailure, can alert too.\n\n" +
+		"It ends at the first verdict that is not INTACT, and at an error, after it sent the report or the error to --webhook. A supervisor, such as systemd with OnFailure, can alert too.\n\n" +
 		"Examples:\n\n" +
 		"  daybook monitor --server http://127.0.0.1:8080 --key audit.vkey --log seen\n\n" +
 		"  daybook monitor --server https://ledger.example.com --log seen --once --max-age 24h\n\n" +
 		"  daybook monitor --server https://ledger.example.com --log seen --witness-policy policy --max-age 1h\n\n" +
 		"Exit status: that of daybook verify, and\n\n" +
 		"  0  It was stopped, or with --once: INTACT.\n\n" +
-		"  5  The server gave no answer for longer than --patience; with --once, it gave none."
+		"  5  The server gave no answer, or said that it cannot answer now, for longer than --patience; with --once, in this round."
 }
 
 // Validate checks the flags.
@@ -74,32 +75,38 @@ func (c *monitorCmd) Run(ctx context.Context, std *streams) error {
 	if err != nil {
 		return err
 	}
-	client := clientFlags{Server: c.Server, Token: c.Token, TokenFile: c.TokenFile, CA: c.CA, Insecure: c.Insecure}
-	opts := embed.VerifyOptions{Server: client.get, ServerURL: c.Server, Keys: keys, Memory: c.Log, WitnessPolicy: policy, MaxAge: c.MaxAge, MinSigners: c.Signers, Tenant: c.Tenant}
+	server := clientFlags{Server: c.Server, Token: c.Token, TokenFile: c.TokenFile, CA: c.CA, Insecure: c.Insecure}
+	opts := embed.VerifyOptions{Server: server.get, ServerURL: c.Server, Keys: keys, Memory: c.Log, WitnessPolicy: policy, MaxAge: c.MaxAge, MinSigners: c.Signers, Tenant: c.Tenant}
+	return c.watch(ctx, std, opts, roundTime)
+}
+
+// roundTime is the maximum time of a round. A server that never answers would stop the watch without it.
+const roundTime = 5 * time.Minute
+
+// watch does the rounds, each within limit.
+func (c *monitorCmd) watch(ctx context.Context, std *streams, opts embed.VerifyOptions, limit time.Duration) error {
 	answered := time.Now()
 	for {
-		report, err := embed.Watch(ctx, opts, c.Samples)
+		report, err := watchOnce(ctx, opts, c.Samples, limit)
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // it was stopped
 		}
-		_, silent := errors.AsType[*embed.AnswerError](err)
+		silent := isNoAnswer(err)
 		switch {
 		case silent && !c.Once && time.Since(answered) <= c.Patience:
 			fmt.Fprintln(std.err, "daybook: no answer:", err)
 		case silent:
-			return errors.Join(err, c.alert(ctx, alert{Verdict: "no_answer", Source: c.Server, Error: err.Error()}))
+			return c.fail(ctx, std, err, alert{Verdict: "no_answer"})
 		case err != nil:
-			if usage := verifyUsage(err); usage != nil {
-				return usage
-			}
-			return optionError(err)
+			return c.fail(ctx, std, cmp.Or(verifyUsage(err), optionError(err)), alert{Verdict: "error", Report: report})
 		default:
 			answered = time.Now()
-			if err := c.print(std, report); err != nil {
-				return err
+			printed := c.print(std, report)
+			if !report.OK { // the alert does not depend on the output
+				return c.end(std, verdictStatus[report.Verdict], errors.Join(printed, c.alert(ctx, alert{Verdict: string(report.Verdict), Report: report})))
 			}
-			if !report.OK {
-				return c.end(std, verdictStatus[report.Verdict], c.alert(ctx, alert{Verdict: string(report.Verdict), Source: c.Server, Report: report}))
+			if printed != nil {
+				return c.fail(ctx, std, printed, alert{Verdict: "error"})
 			}
 		}
 		if c.Once {
@@ -113,10 +120,37 @@ func (c *monitorCmd) Run(ctx context.Context, std *streams) error {
 	}
 }
 
-// end returns the exit status of a verdict; 0 stands for NOT INTACT. It prints why an alert was not sent.
-func (c *monitorCmd) end(std *streams, status int, unsent error) error {
-	if unsent != nil {
+// watchOnce does a round. If it takes longer than limit, the error is an *embed.AnswerError.
+func watchOnce(ctx context.Context, opts embed.VerifyOptions, samples int, limit time.Duration) (*embed.Report, error) {
+	round, stop := context.WithTimeout(ctx, limit)
+	defer stop()
+	report, err := embed.Watch(round, opts, samples)
+	if err != nil && report == nil && round.Err() != nil && ctx.Err() == nil {
+		return nil, &embed.AnswerError{Err: fmt.Errorf("%s did not complete a round within %s: %w", opts.ServerURL, limit, err)}
+	}
+	return report, err
+}
+
+// isNoAnswer reports whether the server gave no answer, or only said that it cannot answer now.
+func isNoAnswer(err error) bool {
+	refused, answered := errors.AsType[*client.Error](err)
+	return isUnavailable(err) || answered && refused.IsTemporary()
+}
+
+// fail alerts that the watch ends with err, which it returns. It prints why an alert was not sent.
+func (c *monitorCmd) fail(ctx context.Context, std *streams, err error, a alert) error {
+	a.Error = err.Error()
+	if unsent := c.alert(ctx, a); unsent != nil {
 		fmt.Fprintln(std.err, "daybook:", unsent)
+	}
+	return err
+}
+
+// end returns the exit status of a verdict; 0 stands for NOT INTACT. It prints why the report was not printed
+// or the alert not sent.
+func (c *monitorCmd) end(std *streams, status int, failed error) error {
+	if failed != nil {
+		fmt.Fprintln(std.err, "daybook:", failed)
 	}
 	return exitError(cmp.Or(status, exitFailed))
 }
@@ -134,7 +168,8 @@ func (c *monitorCmd) print(std *streams, r *embed.Report) (err error) {
 	return err
 }
 
-// alert is the body of a request to the webhook.
+// alert is the body of a request to the webhook. Verdict is that of the report, "no_answer", or "error" if the
+// watch ends for another reason.
 type alert struct {
 	Verdict string        `json:"verdict"`
 	Source  string        `json:"source"`
@@ -145,8 +180,9 @@ type alert struct {
 // alertTime is the maximum time of a request to the webhook.
 const alertTime = 30 * time.Second
 
-// alert sends an alert to the webhook, if there is one.
+// alert sends an alert about the server to the webhook, if there is one.
 func (c *monitorCmd) alert(ctx context.Context, a alert) error {
+	a.Source = c.Server
 	if c.Webhook == "" {
 		return nil
 	}
