@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/mod/sumdb/note"
+
 	"daybook/audit"
 	"daybook/events"
 	"daybook/internal/store/jetstream"
@@ -34,6 +36,20 @@ func finish(t *testing.T, log *translogtest.Running, store *jetstream.Store) {
 	if err := log.Close(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// keySigner returns the signer of a key file.
+func keySigner(t *testing.T, file string) note.Signer {
+	t.Helper()
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := note.NewSigner(strings.TrimSpace(string(raw)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signer
 }
 
 // After a rotation, the first key is enough to verify everything, also an export. What the first key
@@ -80,6 +96,7 @@ func TestVerifyTheEndOfAnOrigin(t *testing.T) {
 	finish(t, log, store)
 	first, origin := log.VKey(), log.Origin()
 	signed, _ := log.Latest()
+	ended := keySigner(t, key)
 	for _, path := range []string{key, key + ".signed"} {
 		if err := os.Remove(path); err != nil {
 			t.Fatal(err)
@@ -116,6 +133,20 @@ func TestVerifyTheEndOfAnOrigin(t *testing.T) {
 		} else if claims := strings.Contains(r.String(), "Everything else holds"); claims != (r.Events > 0) {
 			t.Errorf("%s says what was not read:\n%s", of, r)
 		}
+	}
+	// A superseded checkpoint is not compared, and does not stand for the other ones that were kept.
+	superseded, err := proof.Checkpoint{Origin: origin, Size: signed.Size + 100}.Sign(ended)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(t, store, 3)
+	other, err := proof.Checkpoint{Origin: log.Origin(), Size: signed.Size + 1}.Sign(keySigner(t, key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := audit.VerifyOptions{Keys: []string{first, second}, Known: []proof.Checkpoint{other, superseded}}
+	if r, err := audit.Watch(t.Context(), audit.NewRemote(server.get, nil), audit.WatchOptions{VerifyOptions: opts}); err != nil || r.Verdict != audit.Forked || r.Superseded != 1 {
+		t.Errorf("another history of the successor: %v\n%s", err, r)
 	}
 	finish(t, log, store)
 

@@ -85,10 +85,13 @@ type watch struct {
 }
 
 func (w *watch) report(ctx context.Context, began time.Time) (*Report, error) {
-	// Each known checkpoint was compared with the one before it, so the newest one stands for all.
+	// Each known checkpoint was compared with the one before it, so the newest one stands for all. One that a
+	// successor supersedes is not compared, and stands for none.
 	var known uint64
 	for _, k := range w.opts.Known {
-		known = max(known, k.Size)
+		if !w.opts.trust.Superseded(k) {
+			known = max(known, k.Size)
+		}
 	}
 	opts := w.opts.VerifyOptions
 	opts.Known = slices.DeleteFunc(slices.Clone(opts.Known), func(k proof.Checkpoint) bool { return k.Size < known })
