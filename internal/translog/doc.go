@@ -26,7 +26,8 @@
 //	                verification keys
 //	signed.go       keeps the newest signed checkpoint beside the key; refuses a start without a
 //	                place for it
-//	origin.go       starts the origin of the ledger, and ends it if it cannot continue
+//	origin.go       starts the origin of the ledger, and ends it if it cannot continue; continues an
+//	                interrupted change of it
 //	counting.go     says whose signature of a checkpoint counts
 //	signers.go      changes who signs; replaces the key of this server
 //	checkpoints.go  stores each signed checkpoint in the files of checkpoints, and reads the last one

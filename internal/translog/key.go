@@ -35,6 +35,8 @@ type identity struct {
 	Origin string `json:"origin"`
 	// Ended is the origin that this one succeeds.
 	Ended *endedOrigin `json:"ended,omitempty"`
+	// Unfinished is true while the files of this origin take the place of those of another one.
+	Unfinished bool `json:"unfinished,omitempty"`
 }
 
 // keys are the identity and the keys of a ledger.
@@ -64,6 +66,11 @@ func openKeys(opts Options, signers *proof.Signers) (k keys, err error) {
 	default:
 		if err := json.Unmarshal(raw, &k.identity); err != nil || k.ID == "" || k.Origin == "" {
 			return k, fmt.Errorf("%s is not a valid ledger identity; restore it from a backup", filepath.Join(dir, fileIdentity))
+		}
+	}
+	if k.Unfinished {
+		if err := k.finishChange(opts); err != nil {
+			return k, fmt.Errorf("continue an interrupted change to the origin %s: %w", k.Origin, err)
 		}
 	}
 	if k.lost, err = lostKey(opts, k.identity, signers); err != nil {
@@ -99,7 +106,7 @@ func lostKey(opts Options, id identity, signers *proof.Signers) (string, error) 
 		return "", err
 	}
 	if id.Ended != nil && signers.Origin() != id.Origin {
-		return "", nil // a crash before the key of the successor was made
+		return "", nil // nothing was signed with the key of the successor
 	}
 	if full, err := fullCheckpointFiles(opts.Dir); err != nil || len(full) > 0 {
 		return path, err
@@ -124,10 +131,19 @@ func keyPath(dir, keyFile string) string { return cmp.Or(keyFile, filepath.Join(
 
 // use reads the key in a file, or creates it.
 func (k *keys) use(keyFile string) error {
-	skey, err := keyfile.Read(keyFile)
-	if errors.Is(err, os.ErrNotExist) {
-		skey, _, err = keyfile.Create(keyFile, cmp.Or(k.Origin, k.ownName()))
+	err := k.read(keyFile)
+	if !errors.Is(err, os.ErrNotExist) {
+		return err
 	}
+	if _, _, err := keyfile.Create(keyFile, cmp.Or(k.Origin, k.ownName())); err != nil {
+		return err
+	}
+	return k.read(keyFile)
+}
+
+// read reads the key in a file.
+func (k *keys) read(keyFile string) error {
+	skey, err := keyfile.Read(keyFile)
 	if err != nil {
 		return err
 	}

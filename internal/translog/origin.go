@@ -44,6 +44,9 @@ type breakError struct {
 
 // Error returns the message of the damage with what to do.
 func (e *breakError) Error() string {
+	if e.reason == keyLost { // the ledger is intact, and an older key is no help
+		return e.err.Error() + "; if no such key exists any more, start once with --accept-damage to continue under a new origin, which tells every auditor"
+	}
 	return e.err.Error() + "; restore the data directory and the signing key from a backup, or start once with --accept-damage to continue under a new origin, which tells every auditor"
 }
 
@@ -258,7 +261,7 @@ func (l *Log) checkOrigin() error {
 	current := l.signers.Origin()
 	switch {
 	case l.keys.lost != "":
-		return breakOf(keyLost, "the signing key %s is missing, and this ledger was signed with it; if you have a root key, create a key there with 'daybook key new' and introduce it with 'daybook key introduce --root-key'", l.keys.lost)
+		return breakOf(keyLost, "the signing key %s is missing, and this ledger was signed with it; restore it from a backup, or, if you have a root key, create a key there with 'daybook key new' and introduce it with 'daybook key introduce --root-key'", l.keys.lost)
 	case l.maySign() || l.mustStart():
 		return nil
 	case l.opts.Shared && l.keys.Origin != current && l.latest.Note == nil && l.signed.Note == nil:
@@ -411,29 +414,16 @@ func (l *Log) endOrigin(reason string) error {
 	if ended.Signed == "" {
 		ended.Signed = string(l.latest.Note)
 	}
-	keyFile := keyPath(l.opts.Dir, l.opts.KeyFile)
-	signedFile := SignedPath(l.opts.Dir, l.opts.KeyFile, l.opts.SignedFile)
-	for _, path := range []string{keyFile, signedFile} {
-		if err := setAside(path); err != nil {
-			return fmt.Errorf("end the origin %s: move %s away: %w", ended.Origin, path, err)
-		}
+	if former := l.keys.Ended; ended.Signed == "" && former != nil && former.Origin == ended.Origin { // its successor has not started
+		ended.Signed = former.Signed
 	}
 	next := keys{identity: identity{ID: l.keys.ID, Origin: successorOf(ended.Origin), Ended: &ended}}
 	if next.ID == "" {
 		next.ID = events.NewID(time.Now())
 	}
-	err := next.writeIdentity(l.opts.Dir)
-	if err == nil {
-		err = next.use(keyFile)
-	}
-	if err == nil {
-		next.known, err = keepVKey(l.opts.Dir, next.vkey)
-	}
+	err := next.change(l.opts)
 	if err == nil && l.witnesses != nil {
 		err = l.witnesses.reset()
-	}
-	if err == nil {
-		err = ResetTree(l.opts.Dir, l.Removed().UpTo())
 	}
 	if err != nil {
 		return fmt.Errorf("end the origin %s: %w", ended.Origin, err)
@@ -498,21 +488,61 @@ func (k *keys) adopt(opts Options, origin string) error {
 	if k.Origin != k.ownName() {
 		return fmt.Errorf("the key in %s signs for %s, but this ledger is %s; give this server another file with --audit-key, and introduce the key that it creates", keyPath(opts.Dir, opts.KeyFile), k.Origin, origin)
 	}
-	keyFile := keyPath(opts.Dir, opts.KeyFile)
-	if err := setAside(keyFile); err != nil {
-		return err
-	}
 	next := keys{identity: identity{ID: k.ID, Origin: origin}}
-	err := next.writeIdentity(opts.Dir)
-	if err == nil {
-		err = next.use(keyFile)
-	}
-	if err == nil {
-		next.known, err = keepVKey(opts.Dir, next.vkey)
-	}
-	if err != nil {
+	if err := next.change(opts); err != nil {
 		return fmt.Errorf("adopt the origin of the ledger: %w", err)
 	}
 	*k = next
 	return nil
+}
+
+// change makes the origin of the ledger that of k, and makes its key. Open continues an interrupted change.
+func (k *keys) change(opts Options) error {
+	k.Unfinished = true
+	if err := k.writeIdentity(opts.Dir); err != nil {
+		return err
+	}
+	return k.finishChange(opts)
+}
+
+// finishChange does the steps of change after the identity is written. It can be repeated. It sets the files
+// of another origin aside and makes the key. If the origin before ended, it also discards its tree and its
+// cosignatures: they may be of events that the ledger does not have.
+func (k *keys) finishChange(opts Options) error {
+	keyFile, signedFile := keyPath(opts.Dir, opts.KeyFile), SignedPath(opts.Dir, opts.KeyFile, opts.SignedFile)
+	if err := (&keys{identity: k.identity}).read(keyFile); err != nil {
+		if err := setAside(keyFile); err != nil {
+			return fmt.Errorf("move %s away: %w", keyFile, err)
+		}
+	}
+	if k.Ended != nil {
+		raw, err := os.ReadFile(signedFile)
+		if ignoreMissing(err) != nil {
+			return err
+		}
+		if c, err := proof.ParseCheckpoint(raw); err != nil || c.Origin != k.Origin {
+			if err := setAside(signedFile); err != nil {
+				return fmt.Errorf("move %s away: %w", signedFile, err)
+			}
+		}
+		if err := keepCosigned(opts.Dir, !opts.NoSync); err != nil {
+			return err
+		}
+		var removed events.Removal
+		if opts.Removed != nil {
+			removed = opts.Removed()
+		}
+		if err := ResetTree(opts.Dir, removed.UpTo()); err != nil {
+			return err
+		}
+	}
+	err := k.use(keyFile)
+	if err == nil {
+		k.known, err = keepVKey(opts.Dir, k.vkey)
+	}
+	if err != nil {
+		return err
+	}
+	k.Unfinished = false
+	return k.writeIdentity(opts.Dir)
 }
