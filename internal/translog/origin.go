@@ -137,6 +137,15 @@ func (l *Log) readSigners(ctx context.Context, ledger Ledger) error {
 	if err := l.readStatements(ctx, ledger); err != nil {
 		return err
 	}
+	// A crash before the statements were saved left an introduced key unused. If the lock is taken, RotateKey
+	// waits for its statement, and uses the key.
+	if l.rotateMu.TryLock() {
+		err := l.useNextKey()
+		l.rotateMu.Unlock()
+		if err != nil {
+			return err
+		}
+	}
 	return l.checkOrigin()
 }
 
@@ -510,9 +519,12 @@ func (k *keys) change(opts Options) error {
 // cosignatures: they may be of events that the ledger does not have.
 func (k *keys) finishChange(opts Options) error {
 	keyFile, signedFile := keyPath(opts.Dir, opts.KeyFile), SignedPath(opts.Dir, opts.KeyFile, opts.SignedFile)
-	if err := (&keys{identity: k.identity}).read(keyFile); err != nil {
-		if err := setAside(keyFile); err != nil {
-			return fmt.Errorf("move %s away: %w", keyFile, err)
+	for _, path := range []string{keyFile, keyFile + nextKeySuffix} { // the latter is of an interrupted rotation
+		if err := (&keys{identity: k.identity}).read(path); err == nil {
+			continue
+		}
+		if err := setAside(path); err != nil {
+			return fmt.Errorf("move %s away: %w", path, err)
 		}
 	}
 	if k.Ended != nil {

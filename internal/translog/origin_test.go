@@ -484,31 +484,36 @@ func TestRootKeyIntroducesAKeyAfterTheLoss(t *testing.T) {
 // The key before an interrupted rotation is retired by the next start.
 func TestInterruptedRotationRetiresTheOldKey(t *testing.T) {
 	t.Parallel()
-	store := newStore(t)
-	dir := t.TempDir()
-	log := start(t, store, translog.Options{Dir: dir})
-	mustCheckpoint(t, log, fill(t, store, 3))
-	old := log.VKey()
-	// RotateKey ends after the new key was introduced.
-	skey, vkey, err := proof.NewKey(log.Origin())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "key.next"), []byte(skey+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := log.ChangeSigners(t.Context(), store, proof.IntroduceSigner, vkey, events.Actor{}); err != nil {
-		t.Fatal(err)
-	}
-	awaitSigners(t, log, old, vkey)
-	closeLog(t, log)
-	for range 2 { // the second start retires nothing
-		log = start(t, store, translog.Options{Dir: dir})
-		awaitSigners(t, log, vkey)
-		mustCheckpoint(t, log, fill(t, store, 1))
+	for _, unsaved := range []bool{false, true} { // the process was killed before the statements were saved
+		store := newStore(t)
+		dir := t.TempDir()
+		log := start(t, store, translog.Options{Dir: dir})
+		mustCheckpoint(t, log, fill(t, store, 3))
+		old := log.VKey()
+		// RotateKey ends after the new key was introduced.
+		skey, vkey, err := proof.NewKey(log.Origin())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "key.next"), []byte(skey+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := log.ChangeSigners(t.Context(), store, proof.IntroduceSigner, vkey, events.Actor{}); err != nil {
+			t.Fatal(err)
+		}
+		awaitSigners(t, log, old, vkey)
 		closeLog(t, log)
-	}
-	if list := statements(t, store); log.VKey() != vkey || len(list) != 3 || list[2].Action != "retire" || list[2].Key != old {
-		t.Errorf("statements %+v", list)
+		if unsaved {
+			remove(t, dir, "signers")
+		}
+		for range 2 { // the second start retires nothing
+			log = start(t, store, translog.Options{Dir: dir})
+			awaitSigners(t, log, vkey)
+			mustCheckpoint(t, log, fill(t, store, 1))
+			closeLog(t, log)
+		}
+		if list := statements(t, store); log.VKey() != vkey || len(list) != 3 || list[2].Action != "retire" || list[2].Key != old {
+			t.Errorf("statements %+v", list)
+		}
 	}
 }

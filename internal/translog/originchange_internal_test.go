@@ -1,10 +1,13 @@
 package translog
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"daybook/internal/keyfile"
 )
 
 // A change to another origin continues at the next start, wherever it was interrupted.
@@ -46,6 +49,9 @@ func TestInterruptedChangeOfTheOrigin(t *testing.T) {
 				}
 			}
 			err := k.writeIdentity(opts.Dir)
+			if err == nil { // that of an interrupted rotation
+				_, _, err = keyfile.Create(key+nextKeySuffix, l.Origin())
+			}
 			if err == nil && tt.steps > 0 {
 				err = setAside(key)
 			}
@@ -61,6 +67,9 @@ func TestInterruptedChangeOfTheOrigin(t *testing.T) {
 			}
 			if again.keys.lost != "" || again.Origin() != k.Origin || again.keys.signer.Name() != k.Origin || again.keys.Unfinished {
 				t.Errorf("the keys are %+v", again.keys)
+			}
+			if _, err := os.Stat(key + nextKeySuffix); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("the next key of the former origin: %v", err)
 			}
 			if tt.steps > 1 && again.VKey() != k.vkey {
 				t.Errorf("another key was made: %s", again.VKey())
