@@ -274,11 +274,13 @@ func (y *truth) start(ctx context.Context, dir string, files map[string][]byte, 
 
 // accept starts the store with AcceptDamage and requires that the remaining events are
 // unchanged, that the missing ones are recorded as lost, that their positions are not
-// assigned again, and that the ledger verifies.
+// assigned again, and that the ledger is intact with the key of the store without the fault. If
+// the acceptance started another origin, that key alone does not prove the ledger, and it does
+// together with the new key.
 func (y *truth) accept(ctx context.Context, dir string) (err error) {
 	opts := faultOptions(dir, true)
 	opts.Storage.AcceptDamage = true
-	last := uint64(len(y.events))
+	last, key := uint64(len(y.events)), ""
 	for range 2 { // the second time without the flag
 		book, err := embed.Start(ctx, opts)
 		if err != nil {
@@ -292,7 +294,7 @@ func (y *truth) accept(ctx context.Context, dir string) (err error) {
 		if err != nil || len(history) != 1 || history[0].Seq <= last {
 			return errors.Join(fmt.Errorf("a run is recorded as %v after event %d: %w", history, last, err), book.Close())
 		}
-		last = history[0].Seq
+		last, key = history[0].Seq, book.AuditKey()
 		got, err := readEvents(book)
 		if err = errors.Join(err, book.Close()); err != nil {
 			return err
@@ -302,12 +304,22 @@ func (y *truth) accept(ctx context.Context, dir string) (err error) {
 		}
 		opts.Storage.AcceptDamage = false
 	}
-	r, err := embed.Verify(ctx, embed.VerifyOptions{DataDir: dir})
+	r, err := embed.Verify(ctx, embed.VerifyOptions{DataDir: dir, Keys: []string{y.key, key}})
 	if err != nil {
 		return err
 	}
-	if r.Verdict != embed.Unauthenticated || r.Last < last {
+	if r.Verdict != audit.Intact || r.Last < last {
 		return fmt.Errorf("the ledger does not verify:\n%s", r)
+	}
+	if key == y.key {
+		return nil
+	}
+	old, err := embed.Verify(ctx, embed.VerifyOptions{DataDir: dir, Keys: []string{y.key}})
+	if err != nil {
+		return err
+	}
+	if old.Verdict == audit.Intact || len(old.Origins) != 1 || old.Origins[0].Trusted || len(r.Origins) != 1 || !r.Origins[0].Trusted {
+		return fmt.Errorf("the origin ended, but with its key the report is\n%s\nand with the new key too\n%s", old, r)
 	}
 	return nil
 }
