@@ -175,12 +175,12 @@ func (y *truth) try(t *testing.T, kind faultKind, seed uint64, accept bool, tabl
 		bad("%v", err)
 		return o
 	}
-	v := y.start(ctx, dir, files, bad)
+	v, acceptable := y.start(ctx, dir, files, bad)
 	if v == forbidden {
 		return o
 	}
 	o.after = y.verify(ctx, dir, "after the start", false, bad)
-	if v != reported && v != contained || !accept {
+	if !acceptable || !accept {
 		o.start = cmp.Or(o.start, v)
 		return o
 	}
@@ -203,16 +203,32 @@ func (y *truth) changesEvents(files map[string][]byte) bool {
 	return false
 }
 
-// start starts the store and compares its answers.
-func (y *truth) start(ctx context.Context, dir string, files map[string][]byte, bad func(string, ...any) verdict) verdict {
+// start starts the store and compares its answers. It also reports whether the damage can be
+// accepted: a start that is refused recommends it, or names another way.
+func (y *truth) start(ctx context.Context, dir string, files map[string][]byte, bad func(string, ...any) verdict) (v verdict, acceptable bool) {
 	book, err := embed.Start(ctx, faultOptions(dir, true))
 	if err != nil {
 		if ctx.Err() != nil || !isListed(err) {
-			return bad("the start failed with %v", err)
+			return bad("the start failed with %v", err), false
 		}
-		return y.checkUnchanged(dir, files, refused, bad)
+		return y.checkUnchanged(dir, files, refused, bad), strings.Contains(err.Error(), "--accept-damage")
 	}
 	defer book.Close()
+	v = y.compareAnswers(ctx, book, bad)
+	if v == forbidden {
+		return v, false
+	}
+	if err := book.Close(); err != nil {
+		return bad("close: %v", err), false
+	}
+	if v == harmless {
+		return v, false // the server may append to the files
+	}
+	return y.checkUnchanged(dir, files, v, bad), true
+}
+
+// compareAnswers compares the answers of a started server with those of the store without the fault.
+func (y *truth) compareAnswers(ctx context.Context, book *embed.Daybook, bad func(string, ...any) verdict) verdict {
 	damaged := book.Ready(ctx) != nil
 	v := harmless
 	if list, _ := book.Damage(); len(list) > 0 {
@@ -263,13 +279,7 @@ func (y *truth) start(ctx context.Context, dir string, files map[string][]byte, 
 	if err := y.compareProof(ctx, book, v); err != nil {
 		return bad("%v", err)
 	}
-	if err := book.Close(); err != nil {
-		return bad("close: %v", err)
-	}
-	if v == harmless {
-		return v // the server may append to the files
-	}
-	return y.checkUnchanged(dir, files, v, bad)
+	return v
 }
 
 // accept starts the store with AcceptDamage and requires that the remaining events are
