@@ -101,6 +101,8 @@ func (p *place) start(t *testing.T, want string) string {
 			}
 			if list, _ := book.Damage(); len(list) > 0 {
 				t.Logf("the damage: %v", list[0])
+			} else {
+				t.Errorf("the server is not ready and lists no damage: %v", book.Ready(t.Context()))
 			}
 			closeOrFail(t, book)
 			// A missing signed file is made again from the newest checkpoint that was signed before.
@@ -184,6 +186,9 @@ func (p *place) accept(t *testing.T) string {
 	return verdicts.Words(old.Verdict) + ", then " + verdicts.Words(both.Verdict)
 }
 
+// thenIntact ends an outcome of accept: the verdict with the new key too.
+const thenIntact = ", then " + isIntact
+
 // signedNotes returns the checkpoints of the genuine key in the files.
 func (p *place) signedNotes(t *testing.T) map[string]bool {
 	t.Helper()
@@ -211,7 +216,8 @@ type attack struct {
 	prepare func(t *testing.T, y *sound) (p *place, kept proof.Checkpoint)
 	// key is the verdict with the genuine key, and memory that with the kept checkpoint too. start is the
 	// outcome of a start with the genuine key, and after the verdict after it, with the kept checkpoint.
-	key, memory, start, after string
+	// exported is the outcome of export, and accepted that of accept; "" if the start continues.
+	key, memory, exported, start, after, accepted string
 }
 
 // earlier returns a checkpoint before which and after which many events are.
@@ -339,6 +345,44 @@ func (y *sound) withoutBelow(t *testing.T, dir string, keys map[string][]byte) (
 	return y.newPlace(t, files, keys), y.newest
 }
 
+// cutTail cuts off the events after the newest checkpoint but one of the newest volume, with everything in the
+// data directory that depends on them.
+func (y *sound) cutTail(t *testing.T) *place {
+	t.Helper()
+	files := maps.Clone(y.files)
+	var stay [][]byte
+	size := uint64(0)
+	for _, raw := range notesOf(files["audit/checkpoints"]) {
+		c, err := proof.ParseCheckpoint(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Size < y.newest.Size {
+			stay, size = append(stay, raw), max(size, c.Size)
+		}
+	}
+	left := 0
+	editBlock(files, func(list []message) []message {
+		list = slices.DeleteFunc(list, func(m message) bool { return m.seq > size && m.seq < deletedBits })
+		left = len(list)
+		return list
+	})
+	if left == 0 || len(ledgerIn(files)) != int(size) {
+		t.Fatalf("%d events stay before %d, %d of them in the newest block", len(ledgerIn(files)), size, left)
+	}
+	files["audit/checkpoints"] = joinNotes(stay)
+	lines := strings.Split(string(files["audit/durable"]), "\n")
+	lines[1] = fmt.Sprint(size)
+	files["audit/durable"] = []byte(strings.Join(lines, "\n"))
+	if err := retile(files); err != nil {
+		t.Fatal(err)
+	}
+	maps.DeleteFunc(files, func(name string, _ []byte) bool {
+		return strings.HasPrefix(name, "mark") || strings.HasPrefix(name, "projections.db") || filepath.Base(name) == "index.db"
+	})
+	return y.newPlace(t, files, y.keyFiles)
+}
+
 // without returns files without some.
 func without(files map[string][]byte, names ...string) map[string][]byte {
 	files = maps.Clone(files)
@@ -355,35 +399,42 @@ var attacks = []attack{
 			kept := y.earlier(t)
 			return y.edited(t, kept.Size+1, func(files map[string][]byte) error { return y.forge(files, kept.Size, kept.Size+1) }), kept
 		},
-		key: isIntactUpTo, memory: isIntactUpTo, start: readOnly, after: isIntactUpTo,
+		key: isIntactUpTo, memory: isIntactUpTo, exported: isRefused, start: readOnly, after: isIntactUpTo, accepted: isIntactUpTo + thenIntact,
 	},
 	{
 		name: "foreign tail: events follow that no key signed, as after a crash",
 		prepare: func(t *testing.T, y *sound) (*place, proof.Checkpoint) {
 			return y.newPlace(t, y.appendForeign(t, false), y.keyFiles), y.newest
 		},
-		key: isIntactUpTo, memory: isIntactUpTo, start: continues, after: isIntact,
+		key: isIntactUpTo, memory: isIntactUpTo, exported: isIntact, start: continues, after: isIntact,
 	},
 	{
 		name: "foreign tail: events follow that another key signed",
 		prepare: func(t *testing.T, y *sound) (*place, proof.Checkpoint) {
 			return y.newPlace(t, y.appendForeign(t, true), y.keyFiles), y.newest
 		},
-		key: isIntactUpTo, memory: isIntactUpTo, start: readOnly, after: isIntactUpTo,
+		key: isIntactUpTo, memory: isIntactUpTo, exported: isRefused, start: readOnly, after: isIntactUpTo, accepted: isIntactUpTo + thenIntact,
 	},
 	{
 		name: "rollback: an earlier genuine state of the data directory, the key and its signed file are elsewhere",
 		prepare: func(t *testing.T, y *sound) (*place, proof.Checkpoint) {
 			return y.newPlace(t, y.files, y.later.keyFiles), y.later.newest
 		},
-		key: isIntact, memory: isRolledBack, start: readOnly, after: isRolledBack,
+		key: isIntact, memory: isRolledBack, exported: isRefused, start: readOnly, after: isRolledBack, accepted: isIntactUpTo + thenIntact,
+	},
+	{
+		name: "cut tail: the newest events are cut off, with their tiles, checkpoints and marks",
+		prepare: func(t *testing.T, y *sound) (*place, proof.Checkpoint) {
+			return y.cutTail(t), y.newest
+		},
+		key: isIntact, memory: isRolledBack, exported: isRefused, start: readOnly, after: isRolledBack, accepted: isIntactUpTo + thenIntact,
 	},
 	{
 		name: "restored copy: an earlier genuine state of everything, also of the signed file",
 		prepare: func(t *testing.T, y *sound) (*place, proof.Checkpoint) {
 			return y.newPlace(t, y.files, y.keyFiles), y.later.newest
 		},
-		key: isIntact, memory: isRolledBack, start: continues, after: isRolledBack,
+		key: isIntact, memory: isRolledBack, exported: isRolledBack, start: continues, after: isRolledBack,
 	},
 	{
 		name: "restored copy of everything that has grown longer than before",
@@ -394,35 +445,35 @@ var attacks = []attack{
 			}
 			return p, y.later.newest
 		},
-		key: isIntact, memory: isForked, start: continues, after: isForked,
+		key: isIntact, memory: isForked, exported: isForked, start: continues, after: isForked,
 	},
 	{
 		name: "deleted key",
 		prepare: func(t *testing.T, y *sound) (*place, proof.Checkpoint) {
 			return y.newPlace(t, y.files, without(y.keyFiles, "key")), y.newest
 		},
-		key: isIntact, memory: isIntact, start: readOnly, after: isIntact,
+		key: isIntact, memory: isIntact, exported: isRefused, start: readOnly, after: isIntact, accepted: isIntactUpTo + thenIntact,
 	},
 	{
 		name: "deleted key and signed file",
 		prepare: func(t *testing.T, y *sound) (*place, proof.Checkpoint) {
 			return y.newPlace(t, y.files, nil), y.newest
 		},
-		key: isIntact, memory: isIntact, start: readOnly, after: isIntact,
+		key: isIntact, memory: isIntact, exported: isRefused, start: readOnly, after: isIntact, accepted: isIntactUpTo + thenIntact,
 	},
 	{
 		name: "deleted audit directory",
 		prepare: func(t *testing.T, y *sound) (*place, proof.Checkpoint) {
 			return y.withoutBelow(t, "audit/", y.keyFiles)
 		},
-		key: isIntactUpTo, memory: isIntactUpTo, start: continues, after: isIntact,
+		key: isIntactUpTo, memory: isIntactUpTo, exported: isIntact, start: continues, after: isIntact,
 	},
 	{
 		name: "deleted audit directory, key and signed file",
 		prepare: func(t *testing.T, y *sound) (*place, proof.Checkpoint) {
 			return y.withoutBelow(t, "audit/", nil)
 		},
-		key: isIntactUpTo, memory: isIntactUpTo, start: readOnly, after: isNotIntact,
+		key: isIntactUpTo, memory: isIntactUpTo, exported: isRefused, start: readOnly, after: isNotIntact, accepted: isIntactUpTo + thenIntact,
 	},
 	{
 		name: "replaced key: another key of the same name is where the key was",
@@ -431,14 +482,14 @@ var attacks = []attack{
 			keys["key"] = []byte(y.forger.Private + "\n")
 			return y.newPlace(t, y.files, keys), y.newest
 		},
-		key: isIntact, memory: isIntact, start: readOnly, after: isIntact,
+		key: isIntact, memory: isIntact, exported: isRefused, start: readOnly, after: isIntact, accepted: isIntactUpTo + thenIntact,
 	},
 	{
 		name: "replaced key: all events are signed with another key",
 		prepare: func(t *testing.T, y *sound) (*place, proof.Checkpoint) {
 			return y.edited(t, 0, func(files map[string][]byte) error { return y.forge(files, 0, 0) }), y.newest
 		},
-		key: isWrongKey, memory: isNotIntact, start: readOnly, after: isNotIntact,
+		key: isWrongKey, memory: isNotIntact, exported: isRefused, start: readOnly, after: isNotIntact, accepted: isWrongKey + thenIntact,
 	},
 	{
 		name: "replaced key: a server without it accepts the damage, continues, and the genuine key is put back",
@@ -452,14 +503,14 @@ var attacks = []attack{
 			data, _ := p.files(t)
 			return y.newPlace(t, data, y.keyFiles), y.newest
 		},
-		key: isIntactUpTo, memory: isIntactUpTo, start: isRefused, after: isIntactUpTo,
+		key: isIntactUpTo, memory: isIntactUpTo, exported: isRefused, start: isRefused, after: isIntactUpTo, accepted: isRefused,
 	},
 	{
 		name: "deleted tiles",
 		prepare: func(t *testing.T, y *sound) (*place, proof.Checkpoint) {
 			return y.withoutBelow(t, "audit/tile/", y.keyFiles)
 		},
-		key: isNotIntact, memory: isNotIntact, start: continues, after: isIntact,
+		key: isNotIntact, memory: isNotIntact, exported: isIntact, start: continues, after: isIntact,
 	},
 	{
 		name: "cut checkpoints",
@@ -468,7 +519,7 @@ var attacks = []attack{
 			files["audit/checkpoints"] = joinNotes(notesOf(files["audit/checkpoints"])[:2])
 			return y.newPlace(t, files, y.keyFiles), y.newest
 		},
-		key: isIntactUpTo, memory: isIntactUpTo, start: continues, after: isIntact,
+		key: isIntactUpTo, memory: isIntactUpTo, exported: isIntact, start: continues, after: isIntact,
 	},
 	{
 		name: "a full file of checkpoints is missing",
@@ -477,7 +528,7 @@ var attacks = []attack{
 			delete(files, splitCheckpoints(files))
 			return y.newPlace(t, files, y.keyFiles), y.newest
 		},
-		key: isIntact, memory: isIntact, start: continues, after: isIntact,
+		key: isIntact, memory: isIntact, exported: isIntact, start: continues, after: isIntact,
 	},
 	{
 		name: "the newest file of checkpoints is missing, and a full one stays",
@@ -486,21 +537,21 @@ var attacks = []attack{
 			splitCheckpoints(files)
 			return y.newPlace(t, without(files, "audit/checkpoints"), y.keyFiles), y.newest
 		},
-		key: isIntactUpTo, memory: isIntactUpTo, start: continues, after: isIntact,
+		key: isIntactUpTo, memory: isIntactUpTo, exported: isIntact, start: continues, after: isIntact,
 	},
 	{
 		name: "an event is changed together with its tile",
 		prepare: func(t *testing.T, y *sound) (*place, proof.Checkpoint) {
 			return y.edited(t, 0, retileLeaf), y.newest
 		},
-		key: isNotIntact, memory: isNotIntact, start: readOnly, after: isNotIntact,
+		key: isNotIntact, memory: isNotIntact, exported: isNotIntact, start: readOnly, after: isNotIntact, accepted: isNotIntact + thenIntact,
 	},
 	{
 		name: "an event is changed together with its tile and all parents",
 		prepare: func(t *testing.T, y *sound) (*place, proof.Checkpoint) {
 			return y.edited(t, 0, retile), y.newest
 		},
-		key: isNotIntact, memory: isNotIntact, start: readOnly, after: isNotIntact,
+		key: isNotIntact, memory: isNotIntact, exported: isRefused, start: readOnly, after: isNotIntact, accepted: isNotIntact + thenIntact,
 	},
 	{
 		name: "an event is changed, and the genuine key signs all again in `audit` and in the events",
@@ -508,21 +559,21 @@ var attacks = []attack{
 			p := y.edited(t, 0, func(files map[string][]byte) error { return resign(files, y.signer, 0, 0) })
 			return p, y.newest
 		},
-		key: isIntact, memory: isForked, start: readOnly, after: isForked,
+		key: isIntact, memory: isForked, exported: isRefused, start: readOnly, after: isForked, accepted: isIntactUpTo + thenIntact,
 	},
 	{
 		name: "forged opening: a server without proofs accepts the loss of the newest events, then the proofs are put back",
 		prepare: func(t *testing.T, y *sound) (*place, proof.Checkpoint) {
 			return y.withoutSigning(t, false), y.later.newest
 		},
-		key: isIntactUpTo, memory: isIntactUpTo, start: readOnly, after: isIntactUpTo,
+		key: isIntactUpTo, memory: isIntactUpTo, exported: isRefused, start: readOnly, after: isIntactUpTo, accepted: isIntact,
 	},
 	{
 		name: "forged opening: the same, and that server did not have the hashes of the lost events",
 		prepare: func(t *testing.T, y *sound) (*place, proof.Checkpoint) {
 			return y.withoutSigning(t, true), y.later.newest
 		},
-		key: isNotIntact, memory: isNotIntact, start: readOnly, after: isNotIntact,
+		key: isNotIntact, memory: isNotIntact, exported: isRefused, start: readOnly, after: isNotIntact, accepted: isNotIntact + thenIntact,
 	},
 }
 
@@ -544,17 +595,19 @@ func TestAttacks(t *testing.T) {
 				memory := p.judge(t, a.memory, kept)
 				exported, accepted := "", ""
 				if thorough {
-					exported = p.export(t, kept)
+					if exported = p.export(t, kept); exported != a.exported {
+						t.Errorf("the export: %s, want %s", exported, a.exported)
+					}
 				}
 				start := p.start(t, a.start)
 				if start != a.start {
 					t.Errorf("the start: %s, want %s", start, a.start)
 				}
 				after := p.judge(t, a.after, kept)
-				switch {
-				case start == continues || !thorough:
-				default:
-					accepted = p.accept(t)
+				if thorough && start != continues {
+					if accepted = p.accept(t); accepted != a.accepted {
+						t.Errorf("after the damage was accepted: %s, want %s", accepted, a.accepted)
+					}
 				}
 				rows[i] = "| " + strings.Join([]string{a.name, key, memory, exported, start, after, accepted}, " | ") + " |"
 			})
@@ -576,7 +629,7 @@ func TestAcceptedForgery(t *testing.T) {
 	if got := p.start(t, readOnly); got != readOnly {
 		t.Errorf("the start: %s", got)
 	}
-	if got := p.accept(t); !strings.HasSuffix(got, ", then INTACT") {
+	if got := p.accept(t); !strings.HasSuffix(got, thenIntact) {
 		t.Errorf("after the damage was accepted: %s", got)
 	}
 }
