@@ -63,13 +63,17 @@ class Signers:
         """Follows a statement that some trusted keys signed, where they may."""
         if s.action == "retire":  # a trusted key may have introduced the key since the retirement before
             self.retired[s.key] = min(s.size, self.retired.get(s.key, s.size))
-        elif by and s.action != "start":
+        elif by and s.action == "root":
             self.source.setdefault(s.key, self.source[by[0]])
-            if s.action == "introduce":
-                self.trusted += [s.key] if s.key not in self.trusted else []
-                self.retired.pop(s.key, None)
-                if any(key in self.given for key in by if key.name.startswith(ROOT_PREFIX)):
-                    self.source[s.key] = s.key
+        elif by and s.action == "introduce":
+            source = self.source[by[0]]
+            if any(key in self.given for key in by if key.name.startswith(ROOT_PREFIX)):
+                source = s.key
+            elif s.key not in self.retired:  # a retired key may be a stolen one: it follows from the key that introduces it again
+                source = self.source.get(s.key, source)
+            self.trusted += [s.key] if s.key not in self.trusted else []
+            self.retired.pop(s.key, None)
+            self.source[s.key] = source
 
     def signed(self, c):
         """The trusted keys that signed a checkpoint and were not retired before. A wrong signature is an error."""
