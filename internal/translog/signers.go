@@ -37,8 +37,9 @@ func (l *Log) ChangeSigners(ctx context.Context, ledger Ledger, action proof.Act
 		return proof.Statement{}, err
 	}
 	l.mu.Lock()
-	// A checkpoint that the key is signing at this moment covers no more than the tree.
-	st := l.signers.Next(action, vkey, l.tree.Size())
+	// A checkpoint that the key is signing at this moment covers no more than the tree. After a crash, the tree
+	// can be behind what the key signed.
+	st := l.signers.Next(action, vkey, max(l.tree.Size(), l.signed.Size, l.latest.Size))
 	signer, own, maySign := l.keys.signer, l.keys.vkey, l.maySign()
 	l.mu.Unlock()
 	switch {
