@@ -508,7 +508,7 @@ func TestInterruptedRotationRetiresTheOldKey(t *testing.T) {
 			remove(t, dir, "signers")
 		}
 		remove(t, dir, "durable") // a killed process leaves a tree that is behind what it signed
-		for range 2 { // the second start retires nothing
+		for range 2 {             // the second start retires nothing
 			log = start(t, store, translog.Options{Dir: dir})
 			awaitSigners(t, log, vkey)
 			mustCheckpoint(t, log, fill(t, store, 1))
