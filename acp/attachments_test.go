@@ -106,6 +106,9 @@ func TestPromptIsAName(t *testing.T) {
 // run complete. Attachments of more than 16 MiB are refused before anything is
 // recorded.
 func TestLargeAttachment(t *testing.T) {
+	if testing.Short() {
+		t.Skip("too slow under the race detector: 9 MiB of JSON pass several decoders")
+	}
 	t.Parallel()
 	p := shared(t)
 	id := p.newSession()

@@ -125,6 +125,9 @@ func heapOfRuns(t testing.TB, runs int) (most uint64) {
 
 // A verification needs no more memory for a longer history of what ended.
 func TestMemoryOfVerification(t *testing.T) { // not in parallel: it measures the heap
+	if testing.Short() {
+		t.Skip("too slow under the race detector: 220,000 events are verified")
+	}
 	small := heapOfRuns(t, 5_000)
 	large := heapOfRuns(t, 50_000)
 	t.Logf("%d KiB for 20,000 events, %d KiB for 200,000", small>>10, large>>10)

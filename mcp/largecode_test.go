@@ -17,6 +17,9 @@ import (
 // A large source over HTTP reaches the ledger unchanged, in each form that a message can
 // have. Invalid messages are refused like small ones.
 func TestLargeCode(t *testing.T) {
+	if testing.Short() {
+		t.Skip("too slow under the race detector: a MiB of code passes each decoder")
+	}
 	t.Parallel()
 	var got string
 	book := &fakeStack{submit: func(_ context.Context, s ledger.Submission) (ledger.Receipt, error) {

@@ -418,6 +418,9 @@ func TestSupersededByALaterSuccessor(t *testing.T) {
 
 // A list is no longer than its maximum, and the time to read it grows with its length.
 func TestLongLists(t *testing.T) {
+	if testing.Short() {
+		t.Skip("too slow under the race detector: 4 MiB of statements are signed")
+	}
 	t.Parallel()
 	keys := newSignerKeys(t, originOne, 2)
 	list := &proof.Signers{}

@@ -301,6 +301,9 @@ func cut(t *testing.T, dir, tile string) {
 // One pass finds every edit of events and tiles, alone and in each combination, and rewrites each
 // file whose hashes the events or other tiles prove.
 func TestScrubComparesAllLevels(t *testing.T) {
+	if testing.Short() {
+		t.Skip("too slow under the race detector: 66,000 events are hashed")
+	}
 	t.Parallel()
 	ledger, dir := newMemoryLedger(), t.TempDir()
 	ledger.fill(t, 1<<16+600) // one full tile of level 1, 258 of level 0

@@ -91,6 +91,9 @@ func third(raw []byte) int {
 }
 
 func TestCheckAndSalvage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("too slow under the race detector: twelve servers start, and one goroutine does all else")
+	}
 	t.Parallel()
 	for name, test := range map[string]struct {
 		damage func(t *testing.T, dir string)

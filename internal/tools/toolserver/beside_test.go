@@ -72,6 +72,9 @@ func (h *heldOf) Release() {
 // released, and is not decoded into Go values. Calls whose answers wait for memory
 // receive them one after the other.
 func TestLargeAnswersTakeMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("too slow under the race detector: long answers pass the decoders")
+	}
 	memory := newCounted()
 	set := newSet(t, toolserver.Options{Memory: memory}, child(t, "stdio", "normal"), remote(t, "http", toolserver.HTTP), remote(t, "sse", toolserver.SSE))
 	for _, name := range []string{"stdio", "http", "sse"} {
