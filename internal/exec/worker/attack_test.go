@@ -168,7 +168,7 @@ func attacksByArguments() []assault {
 			return raw(unix.SYS_SOCKET, unix.AF_INET, unix.SOCK_STREAM)
 		}, "killed socket"},
 		{"x32", call(1<<30|unix.SYS_GETPPID, 0), "killed system call " + strconv.Itoa(1<<30|unix.SYS_GETPPID)},
-		{"the 32-bit interface", call32, "killed system call 20 of the 32-bit interface"},
+		{interface32, call32, "killed system call 20 of the 32-bit interface"},
 		{"an unassigned number", call(0x3fff_ffff), "killed system call 1073741823"},
 		{"from another thread", func() (errno syscall.Errno) {
 			var done sync.WaitGroup
@@ -244,6 +244,26 @@ func attacksByNumber() (all []assault) {
 func fresh() uintptr {
 	page, _, _ := syscall.RawSyscall6(unix.SYS_MMAP, 0, 4096, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_PRIVATE|unix.MAP_ANONYMOUS, ^uintptr(0), 0)
 	return page
+}
+
+// interface32 is an attack whose outcome depends on the machine.
+const interface32 = "the 32-bit interface"
+
+// has32 reports whether the machine has the interface of 32-bit programs. Without it, as on some virtual
+// machines, the interrupt is a fault in every process.
+var has32 = sync.OnceValue(func() bool {
+	return (&exec.Cmd{Path: "/proc/self/exe", Args: []string{caller32}, Env: []string{}}).Run() == nil
+})
+
+// caller32 is the name of a process without a sandbox that makes the call and then exits with 0.
+const caller32 = "caller-32"
+
+// expects reports whether an outcome is the one in the table, or the one on this machine.
+func (a assault) expects(got string) bool {
+	if a.name == interface32 && !has32() {
+		return strings.HasPrefix(got, "unexpected fault address")
+	}
+	return got == a.want
 }
 
 // call32 makes a call through the interrupt of 32-bit programs. Its machine code was created before
@@ -390,7 +410,7 @@ func TestAttacks(t *testing.T) {
 				t.Parallel()
 				lanes <- struct{}{}
 				defer func() { <-lanes }()
-				if got := a.commit(t, true, credential); got != a.want {
+				if got := a.commit(t, true, credential); !a.expects(got) {
 					t.Errorf("%q, want %q", got, a.want)
 				}
 			})

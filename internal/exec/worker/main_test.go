@@ -26,6 +26,13 @@ func TestMain(m *testing.M) {
 	if os.Args[0] == v8.WorkerArg0 {
 		attack() // locked down like a worker, but without a pipe to serve
 	}
+	if os.Args[0] == caller32 {
+		if makeInterrupt() == nil {
+			call32()
+			os.Exit(0)
+		}
+		os.Exit(1)
+	}
 	if os.Args[0] == "hostile-worker" {
 		misbehave(os.Args[1])
 		os.Exit(0)
