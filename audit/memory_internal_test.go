@@ -135,3 +135,11 @@ func TestMemoryOfVerification(t *testing.T) { // not in parallel: it measures th
 		t.Errorf("the verification of 20,000 events takes %d bytes, that of 200,000 takes %d", small, large)
 	}
 }
+
+// BenchmarkMemoryOfVerification measures the memory of a verification, without the tiles of the tree.
+func BenchmarkMemoryOfVerification(b *testing.B) {
+	for b.Loop() {
+		b.ReportMetric(float64(heapOfRuns(b, 5_000)>>10), "KiB/20,000-events")
+		b.ReportMetric(float64(heapOfRuns(b, 50_000)>>10), "KiB/200,000-events")
+	}
+}

@@ -77,3 +77,56 @@ func measureTypeScript(ctx context.Context, s settings, r *report) error {
 	}
 	return nil
 }
+
+// proofsResult is what the proofs cost.
+type proofsResult struct {
+	// Append and Run have the processor time with proofs, and without them as the floor, in microseconds.
+	Append, Run versusRow
+	// Verified and VerifyFloor are events per second, and VerifyCPU and VerifyFloorCPU microseconds of
+	// processor time per event.
+	Verified, VerifyFloor, VerifyCPU, VerifyFloorCPU float64
+	// SmallKiB and LargeKiB are the memory of verifications of 20,000 and 200,000 events.
+	SmallKiB, LargeKiB float64
+}
+
+// measureProofs measures events that are hashed and signed, and verifications.
+func measureProofs(ctx context.Context, s settings, r *report) error {
+	for _, c := range []struct {
+		row                *versusRow
+		pkg, pattern, unit string
+		with, without      string
+		n                  int
+	}{
+		{&r.Proofs.Append, "./audit", "^BenchmarkAppend$", "cpu-us/event", "Append/audited", "Append/plain", 100 * s.runs},
+		{&r.Proofs.Run, "./embed", "^BenchmarkAudit$", "cpu-us/run", "Audit/on", "Audit/off", 3 * s.runs},
+	} {
+		all, err := gobench.Run(ctx, c.pkg, c.pattern, c.n)
+		if err != nil {
+			return err
+		}
+		with, err := gobench.Figures(all, c.with, c.unit)
+		if err != nil {
+			return err
+		}
+		without, err := gobench.Figures(all, c.without, c.unit)
+		if err != nil {
+			return err
+		}
+		*c.row = versusRow{Took: with[0], Floor: without[0], OfFloor: with[0] / without[0]}
+	}
+	all, err := gobench.Run(ctx, "./audit", "^Benchmark(Verify|MemoryOfVerification)$", 1)
+	if err != nil {
+		return err
+	}
+	f, err := gobench.Figures(all, "Verify", "events/s", "floor-events/s", "cpu-ns/event", "floor-cpu-ns/event")
+	if err != nil {
+		return err
+	}
+	r.Proofs.Verified, r.Proofs.VerifyFloor, r.Proofs.VerifyCPU, r.Proofs.VerifyFloorCPU = f[0], f[1], f[2]/1000, f[3]/1000
+	f, err = gobench.Figures(all, "MemoryOfVerification", "KiB/20,000-events", "KiB/200,000-events")
+	if err != nil {
+		return err
+	}
+	r.Proofs.SmallKiB, r.Proofs.LargeKiB = f[0], f[1]
+	return nil
+}

@@ -16,7 +16,7 @@
 //   - tags.go: measures queries of heaps by tags
 //   - starts.go: measures the start time and the memory of an idle server
 //   - gobenchmarks.go: runs benchmarks of other packages: the cost of confining a worker,
-//     waiting for an answer, the cost of TypeScript
+//     waiting for an answer, the cost of TypeScript, the cost of proofs and verifications
 package main
 
 import (
@@ -69,6 +69,7 @@ func run(ctx context.Context, s settings, out string) error {
 		{"projections", measureProjections},
 		{"tags", measureTags},
 		{"start and memory", measureStarts},
+		{"proofs", measureProofs},
 		{"sandbox", measureSandbox},
 		{"waiting", measureWaiting},
 		{"TypeScript", measureTypeScript},

@@ -17,6 +17,7 @@ type report struct {
 	Starts               []startResult
 	Sandbox              []sandboxRow
 	Waiting              versusRow
+	Proofs               proofsResult
 	TypeScript           []versusRow
 	Cores                int
 	GoVersion, Date, CPU string
@@ -102,6 +103,23 @@ The time from the start of ` + "`daybook serve`" + ` until ` + "`/readyz`" + ` a
 |---|---|---|---|
 {{range .Starts}}| {{n .Events}} events | {{ms .Ready}} | {{.ServerMiB}} MiB | {{.Workers}} of {{.WorkerMiB}} MiB |
 {{end}}
+## Proofs
+
+Events are hashed and signed beside the appends. The floor is the same load without proofs.
+
+| processor time of the server | with proofs | without | of the floor |
+|---|---|---|---|
+| an event, appended by 32 writers without syncs | {{x1 .Proofs.Append.Took}} µs | {{x1 .Proofs.Append.Floor}} µs | {{x .Proofs.Append.OfFloor}} |
+| a stateless run | {{x1 .Proofs.Run.Took}} µs | {{x1 .Proofs.Run.Floor}} µs | {{x .Proofs.Run.OfFloor}} |
+
+` + "`daybook verify`" + ` of 100,000 events of complete runs, without blobs. The floor reads the same events and computes the SHA-256 of their payloads, on one processor. The memory is that of a verification without the tiles of its window.
+
+| verification | | floor |
+|---|---|---|
+| events/s | {{n .Proofs.Verified}} | {{n .Proofs.VerifyFloor}} |
+| processor time of an event | {{x1 .Proofs.VerifyCPU}} µs | {{x1 .Proofs.VerifyFloorCPU}} µs |
+| memory for 20,000 events, and for 200,000 | {{n .Proofs.SmallKiB}} KiB, {{n .Proofs.LargeKiB}} KiB | |
+
 ## Sandbox
 
 The cost of confining a worker: runs with all layers and runs with none, in turn. Each figure is the 10th percentile.
