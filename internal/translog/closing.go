@@ -15,15 +15,15 @@ import (
 func (l *Log) SignClosing(ctx context.Context, last uint64) (*events.ClosingCheckpoint, error) {
 	for {
 		l.mu.Lock()
-		hashed, damage, started, changed := l.tree.Size()-uint64(len(l.confirm)), l.damage, l.started && !l.unasked, l.changedCh
+		hashed, damage, compared, changed := l.tree.Size()-uint64(len(l.confirm)), l.damage, l.isCompared(), l.changedCh
 		if l.starting && !l.signsClosing() { // the start was recorded, and not read yet
-			started = false
+			compared = false
 		}
 		l.mu.Unlock()
 		switch {
 		case damage != nil:
 			return nil, damage
-		case started && hashed >= last:
+		case compared && hashed >= last:
 			return l.signClosing(last)
 		}
 		select {

@@ -122,6 +122,9 @@ type Log struct {
 	// are read MUST equal them.
 	confirm []proof.Hash
 	stored  *storedLeaves // those before confirm, if unsigned events are read again
+	// rereadTo is the position up to which run still reads events before confirm again, or 0. Until they
+	// are read, nothing is signed.
+	rereadTo uint64
 	// durable is the size that is on disk, target the end of the ledger when Run started,
 	// lastNonCheckpoint the position of the last event that is not a checkpoint, and latest the
 	// newest checkpoint of this ledger that is in the file of checkpoints.
@@ -310,10 +313,11 @@ func (l *Log) run(ctx context.Context, feed Feed, ledger Ledger) error {
 	}
 	l.mu.Lock()
 	from := l.tree.Size() - uint64(len(l.confirm))
-	if l.signed.Note != nil {
+	l.rereadTo = 0
+	if l.signed.Note != nil && l.signed.Size < from {
 		// The files of the tree prove nothing about events that are not signed: a person who can write
 		// the events can write the files. So their checkpoints, openings and statements are read again.
-		from = min(from, l.signed.Size)
+		from, l.rereadTo = l.signed.Size, from
 	}
 	l.target, l.started, l.stored = last, false, nil
 	hashed, mustHold, lost := l.tree.Size(), l.mustHold(), l.Lost()
@@ -392,8 +396,12 @@ func (l *Log) appendBatch(batch []events.Stored, _ uint64) (err error) {
 			if err := l.checkUnsigned(m); err != nil {
 				return err
 			}
+			if m.Seq == l.rereadTo {
+				l.rereadTo = 0
+			}
 			continue
 		}
+		l.rereadTo = 0
 		if len(l.confirm) > 0 {
 			if leaves[i] != l.confirm[0] {
 				return eventChanged(m.Seq)

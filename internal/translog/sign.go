@@ -113,10 +113,16 @@ func passes(err error) bool {
 	return ok && unwritable.Passes
 }
 
+// isCompared reports whether run has compared the ledger, up to its end at the start, with what was signed
+// before, and the witnesses were asked. Until then nothing is signed. The caller must hold mu.
+func (l *Log) isCompared() bool {
+	return l.started && !l.unasked && len(l.confirm) == 0 && l.rereadTo == 0 && l.tree.Size() >= l.target
+}
+
 // signDue reports whether a checkpoint must be signed or stored, and whether it must be signed
 // immediately because the server waits for it. The caller must hold mu.
 func (l *Log) signDue() (due, urgent bool) {
-	if !l.started || l.unasked || l.damage != nil || len(l.confirm) > 0 || l.tree.Size() < l.target || l.tree.Size() == 0 {
+	if !l.isCompared() || l.damage != nil || l.tree.Size() == 0 {
 		return false, false
 	}
 	if !l.maySign() && !l.coversOld() {

@@ -33,7 +33,7 @@ var ErrNotSigner = errors.New("this server does not sign the ledger, so it canno
 func (l *Log) ChangeSigners(ctx context.Context, ledger Ledger, action proof.Action, vkey string, actor events.Actor) (proof.Statement, error) {
 	l.changeMu.Lock() // the statement of another change has the same number
 	defer l.changeMu.Unlock()
-	if err := l.awaitWitnesses(ctx); err != nil {
+	if err := l.awaitCompared(ctx); err != nil {
 		return proof.Statement{}, err
 	}
 	l.mu.Lock()
@@ -112,6 +112,27 @@ func (l *Log) KeyLost() bool { return isKeyLost(l.Damage()) }
 
 // errOtherChange is returned if the statement of another change came first.
 var errOtherChange = errors.New("another change of the signers was recorded at the same time; try again")
+
+// awaitCompared waits until run has compared the ledger with what was signed before: see isCompared. It returns
+// the damage that stopped the Log, except a lost key: the caller decides what it does without the key.
+func (l *Log) awaitCompared(ctx context.Context) error {
+	for {
+		l.mu.Lock()
+		compared, damage, changed := l.isCompared(), l.damage, l.changedCh
+		l.mu.Unlock()
+		switch {
+		case damage != nil && !isKeyLost(damage):
+			return damage
+		case compared || damage != nil:
+			return nil //nolint:nilerr // see above
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
 
 // awaitStatement waits until the Log has read a statement.
 func (l *Log) awaitStatement(ctx context.Context, st proof.Statement) error {

@@ -93,3 +93,87 @@ func TestUnsignedEventsAreCompared(t *testing.T) {
 		})
 	}
 }
+
+// gatedLedger delivers no events until open is closed.
+type gatedLedger struct {
+	*memoryLedger
+	open chan struct{}
+}
+
+func (g gatedLedger) FollowRaw(ctx context.Context, after uint64, fn func([]events.Stored, uint64) error) error {
+	select {
+	case <-g.open:
+		return g.memoryLedger.FollowRaw(ctx, after, fn)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Nothing is signed before the events that are in the tree and not signed were read again, also if the tree has
+// only full tiles of leaves.
+func TestUnsignedEventsAreReadBeforeSigning(t *testing.T) {
+	t.Parallel()
+	ledger := newMemoryLedger()
+	ledger.fill(t, 100)
+	opts := Options{Dir: t.TempDir(), KeyFile: filepath.Join(t.TempDir(), "key"), NoSync: true, Every: time.Hour, Logger: slog.New(slog.DiscardHandler)}
+	run := func(l *Log, ledger interface {
+		Feed
+		Ledger
+	}) (stop func(), ended chan error) {
+		ctx, stop := context.WithCancel(t.Context())
+		t.Cleanup(stop)
+		ended = make(chan error, 1)
+		go func() { ended <- l.Run(ctx, ledger, ledger) }()
+		return stop, ended
+	}
+	l, err := Open(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop, ended := run(l, ledger)
+	sign(t, l, ledger)
+	ledger.fill(t, 2*proof.TileWidth-int(ledger.last))
+	if !l.awaitHashed(t.Context(), ledger.last) {
+		t.Fatal("the events are not hashed")
+	}
+	stop()
+	<-ended
+	signed := l.signed.Size
+	if signed > 256 || l.durable != 2*proof.TileWidth {
+		t.Fatalf("%d events are signed, and the files cover %d", signed, l.durable)
+	}
+
+	ledger.list[299] = edit(ledger.list[299])
+	gated := gatedLedger{ledger, make(chan struct{})}
+	again, err := Open(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, ended = run(again, gated)
+	awaitChange(t, again, "start", func() bool { return again.started })
+	again.mu.Lock()
+	due, _ := again.signDue()
+	again.mu.Unlock()
+	if due {
+		t.Error("a checkpoint is due before the events were read again")
+	}
+	waiting, giveUp := context.WithCancel(t.Context())
+	giveUp()
+	if _, err := again.SignClosing(waiting, ledger.last); !errors.Is(err, context.Canceled) {
+		t.Errorf("SignClosing before the events were read again: %v", err)
+	}
+	_, root, err := proof.NewKey(proof.RootKeyPrefix + "1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := again.ChangeSigners(waiting, gated, proof.AddRoot, root, events.Actor{}); !errors.Is(err, context.Canceled) || ledger.last != 2*proof.TileWidth {
+		t.Errorf("a statement before the events were read again: %v; the ledger ends at event %d", err, ledger.last)
+	}
+	close(gated.open)
+	if err := <-ended; !errors.Is(err, events.ErrDamaged) || !strings.Contains(err.Error(), "event 300 does not match") {
+		t.Errorf("Run: %v", err)
+	}
+	if again.signed.Size != signed {
+		t.Errorf("%d events were signed", again.signed.Size)
+	}
+}

@@ -87,26 +87,6 @@ func (l *Log) awaitHashed(ctx context.Context, size uint64) bool {
 	}
 }
 
-// awaitWitnesses waits until a start has asked the witnesses. It returns the damage that stopped the Log.
-func (l *Log) awaitWitnesses(ctx context.Context) error {
-	for {
-		l.mu.Lock()
-		unasked, damage, changed := l.unasked, l.damage, l.changedCh
-		l.mu.Unlock()
-		if damage != nil && !isKeyLost(damage) {
-			return damage
-		}
-		if !unasked || damage != nil {
-			return nil //nolint:nilerr // the caller decides what it does without the key
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
 // compareNewest fetches the newest checkpoint that a witness has cosigned and compares it with the tree. It
 // reports false without an error if the witness shows none that a key of this ledger signed: the
 // interface for reading is optional, and may be at another address.
