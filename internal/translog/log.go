@@ -386,6 +386,7 @@ func (l *Log) appendBatch(batch []events.Stored, _ uint64) (err error) {
 	}()
 	lost := l.Lost()
 	for i, m := range batch {
+		before := l.tree.Size()
 		if err := l.skipMissing(m, lost); err != nil {
 			return err
 		}
@@ -429,8 +430,10 @@ func (l *Log) appendBatch(batch []events.Stored, _ uint64) (err error) {
 			return err
 		}
 		for _, c := range l.mustHold() {
-			if l.tree.Size() == c.Size && l.tree.Root() != c.Root {
-				return disagrees(c, l.tree.Root())
+			if before < c.Size && c.Size <= l.tree.Size() { // smaller than the tree if lost events follow it
+				if err := l.compareWithTree(c); err != nil {
+					return err
+				}
 			}
 		}
 		if !eventproof.IsCheckpoint(m) {
@@ -547,11 +550,17 @@ func (l *Log) hasEnded(origin string) bool {
 	return l.keys.Ended != nil && l.keys.Ended.Origin == origin || slices.ContainsFunc(l.signers.Statements(), func(st proof.Statement) bool { return st.Predecessor == origin })
 }
 
-// matchesTree compares a checkpoint with the tree, unless the tree is smaller than the checkpoint. In
-// ledgers whose losses an earlier version recorded, the newest checkpoint can end inside a lost tile.
+// matchesTree is compareWithTree for a caller that does not hold mu.
 func (l *Log) matchesTree(c proof.Checkpoint) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.compareWithTree(c)
+}
+
+// compareWithTree compares a checkpoint with the tree, unless the tree is smaller than the checkpoint. In
+// ledgers whose losses an earlier version recorded, the newest checkpoint can end inside a lost tile. The
+// caller must hold mu.
+func (l *Log) compareWithTree(c proof.Checkpoint) error {
 	if c.Note == nil || c.Size > l.tree.Size() || eventproof.IsInLostTile(l.Lost(), c.Size) {
 		return nil
 	}

@@ -177,3 +177,65 @@ func TestUnsignedEventsAreReadBeforeSigning(t *testing.T) {
 		t.Errorf("%d events were signed", again.signed.Size)
 	}
 }
+
+// A signed checkpoint that ends in lost events is compared with their hashes before anything is signed.
+func TestSignedCheckpointInLostEvents(t *testing.T) {
+	t.Parallel()
+	for _, right := range []bool{true, false} {
+		ledger := newMemoryLedger()
+		ledger.fill(t, 10)
+		opts := Options{Dir: t.TempDir(), KeyFile: filepath.Join(t.TempDir(), "key"), NoSync: true, Every: time.Hour, Logger: slog.New(slog.DiscardHandler)}
+		l, err := Open(opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- l.Run(ctx, ledger, ledger) }()
+		sign(t, l, ledger)
+		ledger.fill(t, 3)
+		sign(t, l, ledger)
+		ledger.fill(t, 5)
+		if !l.awaitHashed(t.Context(), ledger.last) {
+			t.Fatal("the events are not hashed")
+		}
+		stop()
+		<-ended
+
+		size, leaves := l.signed.Size, l.tree.PartialLeaves()
+		lost := events.LostRange{From: size - 1, To: size + 1, NamedAt: size + 2}
+		for _, leaf := range leaves[lost.From-1 : lost.To] {
+			lost.Hashes = append(lost.Hashes, proof.EncodeHash(leaf))
+		}
+		if !right {
+			lost.Hashes[0] = proof.EncodeHash(proof.Hash{1})
+		}
+		rest := newMemoryLedger()
+		rest.last = ledger.last
+		for _, m := range ledger.list {
+			if m.Seq < lost.From || m.Seq > lost.To {
+				rest.list = append(rest.list, m)
+			}
+		}
+		if err := ResetTree(opts.Dir, 0); err != nil {
+			t.Fatal(err)
+		}
+		opts.Lost = func() events.Lost { return events.Lost{lost} }
+		if right {
+			follow(t, rest, opts)
+			continue
+		}
+		again, err := Open(opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		within, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		if err := again.Run(within, rest, rest); !errors.Is(err, events.ErrDamaged) || !strings.Contains(err.Error(), "have the tree hash") {
+			t.Errorf("Run: %v", err)
+		}
+		if again.signed.Size != size {
+			t.Errorf("%d events were signed", again.signed.Size)
+		}
+	}
+}
