@@ -43,7 +43,7 @@ func (l *Log) storeCheckpoint(c proof.Checkpoint) error {
 		l.opts.OnCheckpointStored()
 	}
 	l.mu.Lock()
-	if c.Size > l.latest.Size {
+	if c.Size > l.latest.Size && c.Origin == l.keys.Origin { // else the origin ended meanwhile
 		l.latest = c
 	}
 	if l.unstored != nil && l.unstored.Size == c.Size {

@@ -96,6 +96,8 @@ type Log struct {
 	checkpointsMu sync.Mutex // guards the file of checkpoints and the signed file; locked before mu
 	filesMu       sync.Mutex // guards the files of the tree except full tiles; locked before mu
 
+	saveSignersMu sync.Mutex // guards the file of statements; locked after filesMu and before mu
+
 	rotateMu sync.Mutex // held by RotateKey; locked before changeMu
 	changeMu sync.Mutex // held by ChangeSigners; locked before mu
 

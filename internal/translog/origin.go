@@ -222,8 +222,11 @@ func (l *Log) readStatement(m events.Stored) error {
 // errOtherOrigin ends run: another server started the origin of the ledger. The next run adopts it.
 var errOtherOrigin = errors.New("another server started the origin of the ledger")
 
-// saveSigners writes the file of statements, unless it has them all.
+// saveSigners writes the file of statements, unless it has them all. RotateKey and Run can call it at the same
+// time.
 func (l *Log) saveSigners() error {
+	l.saveSignersMu.Lock()
+	defer l.saveSignersMu.Unlock()
 	l.mu.Lock()
 	raw, n := l.signers.Bytes(), len(l.signers.Statements())
 	saved := n == l.savedSigners

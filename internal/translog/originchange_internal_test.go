@@ -2,12 +2,14 @@ package translog
 
 import (
 	"errors"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"daybook/internal/keyfile"
+	"daybook/proof"
 )
 
 // A change to another origin continues at the next start, wherever it was interrupted.
@@ -92,4 +94,65 @@ func TestAdviceForALostKey(t *testing.T) {
 	if strings.Contains(text, "restore the data directory") || !strings.Contains(text, "if no such key exists") {
 		t.Error(text)
 	}
+}
+
+// What was under way for an origin when it ended does not replace the files of its successor.
+func TestNothingFollowsTheEndOfAnOrigin(t *testing.T) {
+	t.Parallel()
+	ledger := newMemoryLedger()
+	ledger.fill(t, 10)
+	opts := Options{Dir: t.TempDir(), NoSync: true, Logger: slog.New(slog.DiscardHandler)}
+	sign(t, follow(t, ledger, opts), ledger)
+	opts.Dir = copyOf(t, opts.Dir)
+	l, err := Open(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closing, err := proof.Checkpoint{Origin: l.Origin(), Size: 5}.Sign(l.keys.signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	skey, vkey, err := proof.NewKey(l.Origin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := l.signers.Next(proof.IntroduceSigner, vkey, 10).Sign(l.keys.signer)
+	if err == nil {
+		_, err = l.signers.Add(st.Note)
+	}
+	if err == nil {
+		err = l.endOrigin("a test")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	// A signature of a checkpoint, and a rotation, are completed now.
+	if err := l.remember(closing); err == nil || l.signed.Note != nil {
+		t.Errorf("the signed file has a checkpoint of the ended origin: %v", err)
+	}
+	if err := l.storeCheckpoint(closing); err != nil || l.latest.Note != nil {
+		t.Errorf("the newest checkpoint is that of the ended origin: %v", err)
+	}
+	key := filepath.Join(opts.Dir, fileKey)
+	if err := os.WriteFile(key+nextKeySuffix, []byte(skey+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	own := l.VKey()
+	if err := l.useNextKey(); err != nil || l.VKey() != own {
+		t.Errorf("the key of the ended origin is used: %v", err)
+	}
+	if err := (&keys{identity: l.keys.identity}).read(key); err != nil {
+		t.Error(err)
+	}
+}
+
+// copyOf copies an audit directory with its key.
+func copyOf(t *testing.T, dir string) string {
+	t.Helper()
+	copied := filepath.Join(t.TempDir(), "audit")
+	if err := errors.Join(os.CopyFS(copied, os.DirFS(dir)), os.Chmod(filepath.Join(copied, fileKey), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return copied
 }

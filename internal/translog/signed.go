@@ -87,10 +87,13 @@ func (l *Log) remember(c proof.Checkpoint) error {
 	l.checkpointsMu.Lock()
 	defer l.checkpointsMu.Unlock()
 	l.mu.Lock()
-	newer, damage := l.signed.Note == nil || c.Size > l.signed.Size, l.damage
+	newer, damage, origin := l.signed.Note == nil || c.Size > l.signed.Size, l.damage, l.keys.Origin
 	l.mu.Unlock()
 	if damage != nil { // it was found while c was signed
 		return damage
+	}
+	if c.Origin != origin {
+		return fmt.Errorf("the origin %s ended while a checkpoint of it was signed", c.Origin)
 	}
 	if !newer {
 		return nil

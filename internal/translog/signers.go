@@ -263,7 +263,7 @@ func (l *Log) useNextKey() error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.signers.Signs(vkey) {
+	if !l.signers.Signs(vkey) || l.keys.Origin != "" && signer.Name() != l.keys.Origin { // the origin may have ended meanwhile
 		return nil
 	}
 	if err := setAside(keyFile); err != nil {
