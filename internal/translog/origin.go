@@ -186,7 +186,7 @@ func (l *Log) addStatement(seq uint64, data events.Data) error {
 		err = eventproof.CompareStatement(d, st)
 	}
 	if err == nil && st.Action == proof.StartOrigin && st.Number == 0 && l.signers.Origin() != "" {
-		return nil
+		return l.checkFirstStart(seq, st)
 	}
 	if err == nil {
 		_, err = l.signers.Add(st.Note)
@@ -195,6 +195,18 @@ func (l *Log) addStatement(seq uint64, data events.Data) error {
 		return fmt.Errorf("%w: event %d: %w", events.ErrDamaged, seq, err)
 	}
 	return nil
+}
+
+// checkFirstStart returns an error if the first statement in the ledger is not the first one of the list: then
+// the file of statements, from which the list was read, is no copy. If events before it were lost, the first
+// statement may be among them. The caller must hold mu.
+func (l *Log) checkFirstStart(seq uint64, st proof.Statement) error {
+	isLost := func(r events.LostRange) bool { return r.From < seq }
+	if seq != l.startedAt || l.signers.Statements()[0].Hash() == st.Hash() || slices.ContainsFunc(l.Lost(), isLost) {
+		return nil
+	}
+	return fmt.Errorf("%w: event %d starts the list of signers with another statement than the file %s; if the event was not changed, stop the server, remove the file, and start the server: it makes the file again",
+		events.ErrDamaged, seq, filepath.Join(l.opts.Dir, fileSigners))
 }
 
 // readStatement adds the statement of a message that was just read. The caller must hold mu.

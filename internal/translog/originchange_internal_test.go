@@ -1,13 +1,16 @@
 package translog
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"daybook/events"
 	"daybook/internal/keyfile"
 	"daybook/proof"
 )
@@ -155,4 +158,51 @@ func copyOf(t *testing.T, dir string) string {
 		t.Fatal(err)
 	}
 	return copied
+}
+
+// A file of statements that starts with another one than the ledger is no copy: what it says would count for
+// this server, and the next statement would contradict the ledger.
+func TestForgedFileOfStatements(t *testing.T) {
+	t.Parallel()
+	ledger := newMemoryLedger()
+	ledger.fill(t, 10)
+	opts := Options{Dir: t.TempDir(), NoSync: true, Logger: slog.New(slog.DiscardHandler)}
+	genuine := follow(t, ledger, opts)
+	opts.Dir = copyOf(t, opts.Dir)
+	forger, vkey, err := proof.NewKey(genuine.Origin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, _, err := proof.ParseKey(forger)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := &proof.Signers{}
+	for _, st := range []proof.Statement{{Action: proof.StartOrigin, Key: vkey}, {Action: proof.IntroduceSigner, Key: genuine.VKey()}} {
+		st = list.Next(st.Action, st.Key, 0)
+		st.Origin = genuine.Origin()
+		if st, err = st.Sign(signer); err == nil {
+			_, err = list.Add(st.Note)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join(opts.Dir, fileSigners)
+	if err := os.WriteFile(path, list.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	l, err := Open(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	within, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	if err := l.Run(within, ledger, ledger); !errors.Is(err, events.ErrDamaged) || !strings.Contains(err.Error(), path) {
+		t.Errorf("Run: %v", err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	follow(t, ledger, opts)
 }
