@@ -32,6 +32,10 @@ func (l *Log) resetForeignTree() (bool, error) {
 		return false, err
 	}
 	l.treeReset = true
+	if l.witnesses != nil { // a conflict may be one of these files
+		l.witnesses.forgetConflict()
+		l.unasked = true
+	}
 	l.file.current = nil // its files are removed when the new tree is saved
 	l.confirm, l.durable, l.lastNonCheckpoint, l.damage = nil, 0, 0, nil
 	l.load()

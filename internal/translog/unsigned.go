@@ -2,6 +2,7 @@ package translog
 
 import (
 	"errors"
+	"fmt"
 
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -28,8 +29,7 @@ func (l *Log) checkUnsigned(m events.Stored) error {
 // confirmStored compares the leaf of an event with that in the tree. The caller must hold mu.
 func (l *Log) confirmStored(seq uint64, leaf proof.Hash) error {
 	if l.stored == nil {
-		size := l.tree.Size()
-		l.stored = &storedLeaves{size: size, reader: tlog.TileHashReader(tlog.Tree{N: int64(size), Hash: l.tree.Root()}, treeTiles{l.tree})}
+		l.stored = &storedLeaves{size: l.tree.Size(), reader: l.provenReader()}
 	}
 	stored, err := l.stored.leaf(seq)
 	switch {
@@ -41,6 +41,28 @@ func (l *Log) confirmStored(seq uint64, leaf proof.Hash) error {
 		return eventChanged(seq)
 	}
 	return nil
+}
+
+// provenReader reads hashes of the tree, and verifies that its files belong to the tree hash. The caller must
+// hold mu.
+func (l *Log) provenReader() tlog.HashReader {
+	return tlog.TileHashReader(tlog.Tree{N: int64(l.tree.Size()), Hash: l.tree.Root()}, treeTiles{l.tree})
+}
+
+// provenRootAt returns the tree hash at an earlier size. Unlike the one of proof.Tree.RootAt, it does not come from
+// a wrong file: that is events.ErrDamaged. The caller must hold mu.
+func (l *Log) provenRootAt(size uint64) (proof.Hash, error) {
+	if size >= l.tree.Size() {
+		return l.tree.RootAt(size)
+	}
+	root, err := tlog.TreeHash(int64(size), l.provenReader())
+	switch {
+	case exhausted.Is(err):
+		return root, fmt.Errorf("read the tree: %w", err)
+	case err != nil:
+		return root, wrongFiles("its tree hash", err)
+	}
+	return root, nil
 }
 
 func eventChanged(seq uint64) error {

@@ -105,7 +105,6 @@ type witnesses struct {
 
 	// current is the checkpoint of this round with the cosignatures so far.
 	current proof.Note
-	size    uint64
 
 	mu sync.Mutex
 	// cosigned is the newest checkpoint that satisfies the policy, and at its time; see
@@ -183,7 +182,7 @@ func (w *witnesses) reset() error {
 	if err := keepCosigned(w.l.opts.Dir, !w.l.opts.NoSync); err != nil {
 		return err
 	}
-	w.current, w.size = proof.Note{}, 0
+	w.current = proof.Note{}
 	for _, wc := range w.list {
 		*wc = witnessClient{PolicyWitness: wc.PolicyWitness}
 	}
@@ -192,6 +191,16 @@ func (w *witnesses) reset() error {
 	w.cosigned, w.at, w.tried, w.conflict, w.claims = proof.Checkpoint{}, time.Time{}, 0, nil, map[string]uint64{}
 	w.refused = map[string]string{}
 	return nil
+}
+
+// forgetConflict forgets a proven conflict, because the tree is computed again. run MUST NOT be active.
+func (w *witnesses) forgetConflict() {
+	for _, wc := range w.list {
+		wc.checked = false
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.conflict = nil
 }
 
 // wake makes run look at the newest checkpoint.
@@ -203,11 +212,13 @@ func (w *witnesses) wake() {
 }
 
 // run asks the witnesses in rounds until ctx is done. If a conflict is proven, it ends the signing and
-// returns a *breakError.
+// returns a *breakError. It returns other damage if the first answers cannot be compared.
 func (w *witnesses) run(ctx context.Context, ledger Ledger) error {
 	defer w.client.CloseIdleConnections()
 	w.ledger = ledger
-	w.askFirst(ctx)
+	if err := w.askFirst(ctx); err != nil {
+		return err
+	}
 	for ctx.Err() == nil {
 		pace := time.NewTimer(w.every)
 		next := w.every
@@ -313,7 +324,7 @@ func (w *witnesses) take(c proof.Checkpoint) error {
 	if err != nil || n.Text == w.current.Text {
 		return err
 	}
-	w.current, w.size = n, c.Size
+	w.current = n
 	for _, wc := range w.list {
 		wc.at = time.Time{}
 	}

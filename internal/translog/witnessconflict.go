@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 
+	"daybook/events"
 	"daybook/internal/eventproof"
 	"daybook/proof"
 )
@@ -17,13 +18,14 @@ import (
 // askFirst asks all witnesses for the newest checkpoint that they know, before the first signature after a
 // start: a ledger that was set back together with its signed file is noticed before it signs a second
 // history. It waits at most firstAsk for the answers, and then until the tree has reached them. If a
-// conflict is proven, or ctx is done, nothing is signed.
-func (w *witnesses) askFirst(ctx context.Context) {
+// conflict is proven, or ctx is done, nothing is signed. The error is events.ErrDamaged if the files of the
+// tree are wrong, so that an answer cannot be compared.
+func (w *witnesses) askFirst(ctx context.Context) error {
 	w.l.mu.Lock()
 	unasked := w.l.unasked
 	w.l.mu.Unlock()
 	if !unasked {
-		return
+		return nil
 	}
 	asking, stop := context.WithTimeout(ctx, w.firstAsk)
 	defer stop()
@@ -40,6 +42,7 @@ func (w *witnesses) askFirst(ctx context.Context) {
 			answers <- answer{wc, c, shown, err}
 		}()
 	}
+	var wrong error
 	for range w.list {
 		a := <-answers
 		if a.err == nil && a.shown {
@@ -54,6 +57,8 @@ func (w *witnesses) askFirst(ctx context.Context) {
 		switch conflict, ok := errors.AsType[*WitnessConflict](a.err); {
 		case ok:
 			w.prove(ctx, conflict)
+		case errors.Is(a.err, events.ErrDamaged):
+			wrong = a.err
 		case a.err != nil:
 			w.warn(ctx, "the newest checkpoint of the witness is not known; signing does not wait for it", a.from, a.err)
 		default:
@@ -61,13 +66,17 @@ func (w *witnesses) askFirst(ctx context.Context) {
 		}
 	}
 	if ctx.Err() != nil || w.proven() != nil {
-		return
+		return nil
+	}
+	if wrong != nil {
+		return wrong
 	}
 	w.l.mu.Lock()
 	w.l.unasked = false
 	w.l.wake()
 	w.l.mu.Unlock()
 	w.l.signal()
+	return nil
 }
 
 // awaitHashed waits until the tree has a size, and reports false if ctx is done before.
@@ -99,7 +108,8 @@ func (w *witnesses) compareNewest(ctx context.Context, wc *witnessClient) (shown
 }
 
 // compare compares a checkpoint of this ledger that a witness showed with the tree. The error is a
-// *WitnessConflict with the checkpoint, or proof.ErrHashing if the tree has not reached it yet.
+// *WitnessConflict with the checkpoint, proof.ErrHashing if the tree has not reached it yet, or
+// events.ErrDamaged if the files of the tree are wrong.
 func (w *witnesses) compare(ctx context.Context, wc *witnessClient, c proof.Checkpoint) error {
 	w.l.mu.Lock()
 	hashed := w.l.tree.Size()
@@ -115,14 +125,18 @@ func (w *witnesses) compare(ctx context.Context, wc *witnessClient, c proof.Chec
 			return proof.ErrHashing
 		}
 	}
-	if _, unknown := eventproof.UnknownIn(w.l.Lost(), c.Size); unknown { // this origin signed events that it cannot have any more
+	lost := w.l.Lost()
+	if _, unknown := eventproof.UnknownIn(lost, c.Size); unknown { // this origin signed events that it cannot have any more
 		return &WitnessConflict{Witness: wc.Name, Size: c.Size, Checkpoint: c}
 	}
+	if eventproof.IsInLostTile(lost, c.Size) {
+		return fmt.Errorf("its checkpoint of %d events ends in lost events of which only a hash over all is known, so that it cannot be compared", c.Size)
+	}
 	w.l.mu.Lock()
-	root, err := w.l.tree.RootAt(c.Size)
+	root, err := w.l.provenRootAt(c.Size)
 	w.l.mu.Unlock()
 	if err != nil {
-		return fmt.Errorf("read the tree: %w", err)
+		return err
 	}
 	if root != c.Root {
 		return &WitnessConflict{Witness: wc.Name, Size: c.Size, Checkpoint: c}
