@@ -1,6 +1,7 @@
 package embed_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -52,6 +53,10 @@ func TestAcceptDamageWithProofsOfAnotherLedger(t *testing.T) {
 				return
 			} else {
 				wantError(t, err, proofs, "another ledger", "restore")
+			}
+			// A start after the restoration must not end the origin because of the refused permission.
+			if _, err := os.Stat(filepath.Join(proofs, "key.signed.accepted")); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("the permission to end the origin is left: %v", err)
 			}
 
 			if err := os.RemoveAll(proofs); err != nil {

@@ -67,11 +67,6 @@ func (d *Daybook) acceptDamage(ctx context.Context) error {
 	if d.opts.NATS.URL != "" {
 		plan, carryOut = d.planOutsideRecovery, d.applyOutsideRecovery
 	}
-	if d.opts.Storage.AcceptDamage && !d.opts.Proof.Off {
-		if err := translog.AcceptDamage(auditDir(d.opts.DataDir), d.opts.Proof.KeyFile, d.opts.Proof.SignedFile); err != nil {
-			return fmt.Errorf("accept damage of the proofs: %w", err)
-		}
-	}
 	var a recoveryPlan
 	switch raw, err := os.ReadFile(d.acceptanceFile()); {
 	case err == nil:
@@ -79,6 +74,11 @@ func (d *Daybook) acceptDamage(ctx context.Context) error {
 			return fmt.Errorf("read the recovery plan %s: %w; restore the data directory from a backup, or move that file away and start with --accept-damage again", d.acceptanceFile(), err)
 		}
 		d.opts.Logger.WarnContext(ctx, "continuing the acceptance of damage, which was interrupted")
+		if d.opts.Storage.AcceptDamage {
+			if err := d.acceptDamageOfProofs(); err != nil {
+				return err
+			}
+		}
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	case !d.opts.Storage.AcceptDamage:
@@ -86,6 +86,11 @@ func (d *Daybook) acceptDamage(ctx context.Context) error {
 	default:
 		planned, err := plan(ctx)
 		if err != nil {
+			return err
+		}
+		// Only now: if the damage cannot be accepted, the operator restores a backup, and the start
+		// after that must not end the origin without asking.
+		if err := d.acceptDamageOfProofs(); err != nil {
 			return err
 		}
 		if planned == nil {
@@ -111,8 +116,20 @@ func (d *Daybook) acceptDamage(ctx context.Context) error {
 	return nil
 }
 
-// abandonPlan removes a plan that cannot be carried out, and reports whether it did. It does not if
-// the streams were replaced already.
+// acceptDamageOfProofs lets this start or a later one end the origin of the ledger, if that cannot
+// be continued.
+func (d *Daybook) acceptDamageOfProofs() error {
+	if d.opts.Proof.Off {
+		return nil
+	}
+	if err := translog.AcceptDamage(auditDir(d.opts.DataDir), d.opts.Proof.KeyFile, d.opts.Proof.SignedFile); err != nil {
+		return fmt.Errorf("accept damage of the proofs: %w", err)
+	}
+	return nil
+}
+
+// abandonPlan removes a plan that cannot be carried out, with the permission to end the origin, and
+// reports whether it did. It does not if the streams were replaced already.
 func (d *Daybook) abandonPlan(a recoveryPlan) bool {
 	if a.Kept == "" {
 		return false // an outside ledger
@@ -120,7 +137,10 @@ func (d *Daybook) abandonPlan(a recoveryPlan) bool {
 	if _, err := os.Stat(filepath.Join(d.opts.DataDir, a.Kept)); !errors.Is(err, fs.ErrNotExist) {
 		return false
 	}
-	return errors.Join(os.RemoveAll(d.acceptedDir()), ignoreMissing(os.Remove(d.acceptanceFile()))) == nil
+	return errors.Join(
+		translog.RefuseDamage(auditDir(d.opts.DataDir), d.opts.Proof.KeyFile, d.opts.Proof.SignedFile),
+		os.RemoveAll(d.acceptedDir()), ignoreMissing(os.Remove(d.acceptanceFile())),
+	) == nil
 }
 
 // writePlan replaces the file with the recovery plan.

@@ -104,12 +104,14 @@ func TestInterruptedAcceptanceContinues(t *testing.T) {
 	}
 }
 
-// An acceptance that cannot be carried out is refused, and leaves the streams and no plan.
+// An acceptance that cannot be carried out is refused, and leaves the streams, no plan, and no permission to
+// end the origin.
 func TestImpossibleAcceptanceChangesNothing(t *testing.T) {
 	t.Parallel()
 	opts := newDamaged(t)
 	d := newDaybook(opts)
 	d.opts.Logger = slog.New(slog.DiscardHandler)
+	d.opts.Storage.AcceptDamage = true
 	if err := d.openMarks(); err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +129,7 @@ func TestImpossibleAcceptanceChangesNothing(t *testing.T) {
 	if err := d.closeMarks(); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{d.acceptanceFile(), d.acceptedDir(), filepath.Join(opts.DataDir, a.Kept)} {
+	for _, path := range []string{d.acceptanceFile(), d.acceptedDir(), filepath.Join(opts.DataDir, a.Kept), translog.SignedPath(auditDir(opts.DataDir), "", "") + ".accepted"} {
 		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("%s is there: %v", path, err)
 		}

@@ -77,6 +77,14 @@ func AcceptDamage(dir, keyFile, signedFile string) error {
 	return replaceFile(SignedPath(dir, keyFile, signedFile)+acceptedSuffix, nil, 0o600, true)
 }
 
+// RefuseDamage takes the permission of AcceptDamage back.
+func RefuseDamage(dir, keyFile, signedFile string) error {
+	if err := os.Remove(SignedPath(dir, keyFile, signedFile) + acceptedSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
 // acceptedPath returns the file that AcceptDamage makes.
 func (l *Log) acceptedPath() string {
 	return SignedPath(l.opts.Dir, l.opts.KeyFile, l.opts.SignedFile) + acceptedSuffix
