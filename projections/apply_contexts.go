@@ -141,7 +141,7 @@ func (a *applier) applyContextEvent(e *events.Event) error {
 		}
 		content := d.Content.Value()
 		r.Preferences, r.Custom = content.UserPreferences, content.Custom
-		r.addOwnKey(events.ContentKeyID(d))
+		r.ValuesKeyID = events.ContentKeyID(d)
 		r.touchUpdated(e.Time)
 	case *events.ContextCleared:
 		if err := a.resetContext(e, d.ContextRef); err != nil {
@@ -185,7 +185,7 @@ func (a *applier) applyNoted(e *events.Event, d *events.ContextNoted) error {
 	}
 	r.touch(d.UsedAt.Time)
 	if key := events.ContentKeyID(d); key != "" {
-		r.addOwnKey(key)
+		r.addNoteKey(key)
 		r.touchUpdated(d.UsedAt.Time) // a rebuild without the key does not know the times of the uses
 	}
 	content := d.Content.Value()
@@ -208,9 +208,10 @@ func (a *applier) applyNoted(e *events.Event, d *events.ContextNoted) error {
 	return nil
 }
 
-// eraseInContexts erases the runs, answers and resources of all contexts that list a
-// run under a content key: one run cannot be removed from a summary. It erases everything of
-// a context whose edits or notes are under the key.
+// eraseInContexts erases the runs, answers and resources of all contexts that list a run or
+// a note under a content key: one of them cannot be removed from a summary. It erases the
+// values of a context whose last edit is under the key. An edit that was recorded while its
+// context was being shredded is under another key, and stays.
 func (a *applier) eraseInContexts(tenant, key string) error {
 	rows, err := a.bind(a.s.contextsWithKey).QueryContext(a.ctx, tenant, key)
 	if err != nil {
@@ -233,11 +234,13 @@ func (a *applier) eraseInContexts(tenant, key string) error {
 		}
 	}
 	for k, r := range a.contexts { // including changes of this batch
-		switch {
-		case k.tenant != tenant || r == nil:
-		case slices.Contains(r.OwnKeyIDs, key):
-			r.contextBody = contextBody{}
-		case slices.Contains(r.KeyIDs, key):
+		if k.tenant != tenant || r == nil {
+			continue
+		}
+		if r.ValuesKeyID == key {
+			r.forgetValues()
+		}
+		if slices.Contains(r.KeyIDs, key) || slices.Contains(r.NoteKeyIDs, key) {
 			r.forget()
 		}
 	}

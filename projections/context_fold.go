@@ -51,8 +51,10 @@ type contextBody struct {
 	WindowStart int                        `json:"window_start,omitempty"`
 	// KeyIDs holds the content keys of the encrypted runs that the context lists.
 	KeyIDs []string `json:"sealed,omitempty"`
-	// OwnKeyIDs holds the content keys of the edits and notes of the context.
-	OwnKeyIDs []string `json:"own_sealed,omitempty"`
+	// NoteKeyIDs holds the content keys of the notes of the context, and ValuesKeyID that of
+	// the edit that set Preferences and Custom, or is empty.
+	NoteKeyIDs  []string `json:"notes_sealed,omitempty"`
+	ValuesKeyID string   `json:"values_sealed,omitempty"`
 }
 
 // keptCall is a call as stored, with the hash that identifies it.
@@ -97,13 +99,18 @@ func (r *contextRow) reset(at time.Time) {
 // forget erases runs, answers and resources from the context, some of which are
 // shredded. It keeps the values that the client has set.
 func (b *contextBody) forget() {
-	*b = contextBody{Preferences: b.Preferences, Custom: b.Custom, OwnKeyIDs: b.OwnKeyIDs}
+	*b = contextBody{Preferences: b.Preferences, Custom: b.Custom, ValuesKeyID: b.ValuesKeyID}
 }
 
-// addOwnKey adds the content key of an edit or a note.
-func (b *contextBody) addOwnKey(key string) {
-	if key != "" && !slices.Contains(b.OwnKeyIDs, key) {
-		b.OwnKeyIDs = append(b.OwnKeyIDs, key)
+// forgetValues erases the values that the client has set, which are shredded.
+func (b *contextBody) forgetValues() {
+	b.Preferences, b.Custom, b.ValuesKeyID = events.UserPreferences{}, nil, ""
+}
+
+// addNoteKey adds the content key of a note.
+func (b *contextBody) addNoteKey(key string) {
+	if key != "" && !slices.Contains(b.NoteKeyIDs, key) {
+		b.NoteKeyIDs = append(b.NoteKeyIDs, key)
 	}
 }
 

@@ -46,7 +46,9 @@ const encryptedContent = `SELECT tenant, key_id, 1 AS runs, 0 AS others FROM sea
 	UNION ALL SELECT tenant, key_id, 0, 1 FROM agent_sessions WHERE key_id IS NOT NULL
 	UNION ALL SELECT s.tenant, p.key_id, 0, 1 FROM agent_prompts p JOIN agent_sessions s ON s.id = p.session WHERE p.key_id IS NOT NULL
 	UNION ALL SELECT s.tenant, p.answer_key_id, 0, 1 FROM agent_prompts p JOIN agent_sessions s ON s.id = p.session WHERE p.answer_key_id IS NOT NULL
-	UNION ALL SELECT c.tenant, k.value, 0, 1 FROM contexts c, json_each(c.state, '$.own_sealed') k`
+	UNION ALL SELECT tenant, key_id, 0, 1 FROM (
+		SELECT c.tenant, c.context_key, k.value AS key_id FROM contexts c, json_each(c.state, '$.notes_sealed') k
+		UNION SELECT tenant, context_key, json_extract(state, '$.values_sealed') FROM contexts WHERE json_extract(state, '$.values_sealed') IS NOT NULL)`
 
 func findLostKeys(ctx context.Context, db *sql.DB, keys events.Keys) (*LostKeysError, error) {
 	rows, err := db.QueryContext(ctx, `SELECT r.key_id, sum(r.runs), sum(r.others) FROM (`+encryptedContent+`) r

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -101,6 +102,53 @@ func TestTagsOfAShreddedSession(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 	wantErased(t, path, secret)
+}
+
+// Values that a client sets while what it set before is being shredded are under another key and
+// stay, although notes of the same context are shredded. Values under the destroyed key are erased,
+// and notes under another one stay.
+func TestContextsKeepWhatIsUnderAnotherKey(t *testing.T) {
+	t.Parallel()
+	const secret, kept = "a-secret-of-before", "a-value-of-after"
+	s, path := openFile(t)
+	ref := func(n int) events.ContextRef {
+		return events.ContextRef{Key: events.ContextKey(tenant, events.ContextTransport, id(n)), SessionID: sessionID(n), Kind: events.ContextTransport}
+	}
+	note := func(n int, key, summary string) *events.ContextNoted {
+		return &events.ContextNoted{ContextRef: ref(n), Content: sealedUnder(key, events.NotedContent{Calls: []events.NotedCall{{Tool: "search", ArgumentsSHA256: summary, ResultSummary: summary}}})}
+	}
+	values := func(n int, key, value string) *events.ContextUpdated {
+		return &events.ContextUpdated{ContextRef: ref(n), Content: sealedUnder(key, events.ContextContent{Custom: map[string]json.RawMessage{"v": json.RawMessage(`"` + value + `"`)}})}
+	}
+	b := newMemoryLedger()
+	b.add(
+		note(1, "k", secret), values(1, "next", kept),
+		values(2, "k", secret), note(2, "next", kept),
+		&events.SessionShredded{SessionID: events.NoSessionID(tenant), Kind: events.SessionNone, KeyIDs: []string{"k"}},
+	)
+	for _, batch := range [][]events.Event{b.all()[:4], b.all()[4:]} { // the contexts are stored, and read again
+		if err := s.Apply(t.Context(), batch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first, err := s.Context(t.Context(), tenant, ref(1).Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(first.Context.Custom["v"]); got != `"`+kept+`"` || len(first.Context.RecentToolCalls) != 0 {
+		t.Errorf("the value set during the shredding is %s, with %d notes of before", got, len(first.Context.RecentToolCalls))
+	}
+	second, err := s.Context(t.Context(), tenant, ref(2).Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(second.Context.Custom) != 0 || len(second.Context.RecentToolCalls) != 1 || second.Context.RecentToolCalls[0].ResultSummary != kept {
+		t.Errorf("values of before and a note of after: %+v", second.Context)
+	}
+	wantErased(t, path, secret)
+	if lost, err := s.FindLostKeys(t.Context(), nil); err != nil || lost == nil || lost.Keys != 1 || lost.Others != 2 {
+		t.Errorf("both contexts have content under the other key: %+v, %v", lost, err)
+	}
 }
 
 // A query that is open while content is erased keeps the content in the log, until the
