@@ -2,6 +2,7 @@ package contextstore_test
 
 import (
 	"encoding/json"
+	"errors"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -29,6 +30,27 @@ func (k *fakeKeys) destroy(id string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.ids = slices.DeleteFunc(k.ids, func(have string) bool { return have == id })
+}
+
+// While no key can be made, for example because the disk of the keys is full, a limited number of
+// notes waits.
+func TestNotesWithoutAKey(t *testing.T) {
+	t.Parallel()
+	b := openTestLedger(t)
+	full := errors.New("the disk is full")
+	s := b.store(func(o *contextstore.Options) {
+		o.Encrypt = func(string, string) (string, func(), error) { return "", nil, full }
+	})
+	var err error
+	for n := range 200 {
+		err = s.Note(t.Context(), named(1), contextstore.Call{Tool: "search", Arguments: map[string]any{"n": n}, CalledAt: began})
+	}
+	if !errors.Is(err, full) {
+		t.Errorf("the notes are recorded without a key: %v", err)
+	}
+	if n := s.Stats().Bytes; n > 32<<10 {
+		t.Errorf("%d bytes wait", n)
+	}
 }
 
 // An edit repeats the values before it, so it is recorded under their key although newer

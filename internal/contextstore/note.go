@@ -143,6 +143,7 @@ func (s *Store) flush(ctx context.Context, e *entry, wait bool) error {
 		}
 		keyID, done, err := s.opts.Encrypt(e.key.Tenant, "")
 		if err != nil {
+			s.trim(ctx, e)
 			return err
 		}
 		noted := events.New(e.key.Tenant, s.opts.Now(), s.notedEvent(e))
@@ -162,9 +163,7 @@ func (s *Store) flush(ctx context.Context, e *entry, wait bool) error {
 		if !again && (ok || errors.Is(err, events.ErrTooLarge)) {
 			p.resetInFlight()
 		}
-		if lost := p.trim(); lost > 0 {
-			s.opts.Logger.WarnContext(ctx, "dropped the oldest notes of a context: they cannot be recorded", "context", e.text, "notes", lost)
-		}
+		s.trim(ctx, e)
 		return err
 	}
 	p.dropRecorded()
@@ -176,6 +175,13 @@ func (s *Store) flush(ctx context.Context, e *entry, wait bool) error {
 		return nil
 	}
 	return s.reload(ctx, e, seq)
+}
+
+// trim drops the oldest notes of a context whose notes cannot be recorded. The caller must hold e.mu.
+func (s *Store) trim(ctx context.Context, e *entry) {
+	if lost := e.pending.trim(); lost > 0 {
+		s.opts.Logger.WarnContext(ctx, "dropped the oldest notes of a context: they cannot be recorded", "context", e.text, "notes", lost)
+	}
 }
 
 // notedEvent builds the event that records the notes. The caller must hold e.mu, and e.state
