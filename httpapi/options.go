@@ -65,6 +65,8 @@ type Sessions interface {
 	ForEachEntry(ctx context.Context, tenant string, of projections.Session, fn func(projections.Entry) error) error
 	SessionMoments(ctx context.Context, tenant string, of projections.Session, limit int) ([]projections.SessionMoment, error)
 	SessionsOfExecution(ctx context.Context, tenant, execution string) ([]string, error)
+	// WasAgentSession reports whether an ACP session exists, or existed until it was deleted.
+	WasAgentSession(ctx context.Context, tenant, id string) (bool, error)
 }
 
 // Progress reports and awaits the position that the projections have applied.

@@ -72,11 +72,19 @@ func (a *api) shredWithoutSession(ctx context.Context, in *shredRestInput) (*shr
 const minShredPrefix = 12
 
 // shredTarget returns the session that a text names: by its complete name, intent, ref or
-// id, or by the start of its id. The start of a name is not enough to destroy something.
+// id, or by the start of its id. The start of a name is not enough to destroy something. No list
+// has deleted ACP sessions, so only the complete id names one.
 func (a *api) shredTarget(ctx context.Context, text string) (retention.Target, error) {
 	s, err := a.session(ctx, text)
 	switch {
 	case errors.Is(err, events.ErrNotFound):
+		deleted, err := a.q.WasAgentSession(ctx, requestOf(ctx).tenant, text)
+		if err != nil {
+			return retention.Target{}, err
+		}
+		if deleted {
+			return retention.Target{Kind: events.SessionACP, SessionID: text}, nil
+		}
 		return retention.Named(text), nil // the ledger decides: the projections may be behind
 	case err != nil:
 		return retention.Target{}, err

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
 	"daybook/events"
 	"daybook/httpapi"
 	"daybook/internal/lifecycle/retention"
+	"daybook/ledger"
 )
 
 // shredder returns the result that the test sets.
@@ -67,4 +69,40 @@ func TestShredSession(t *testing.T) {
 		})
 	}
 	start(t).do(http.MethodDelete, "/api/sessions/x/content", "").into(t, http.StatusServiceUnavailable, nil)
+}
+
+// targets records the target of each shredding.
+type targets struct{ list []retention.Target }
+
+func (s *targets) Shred(_ context.Context, _ string, t retention.Target, _ bool, _ events.Actor) (retention.ShredResult, error) {
+	s.list = append(s.list, t)
+	return retention.ShredResult{}, nil
+}
+
+// A person deletes an ACP session first, and then wants its content to be shredded: the complete id
+// still names it. It names no session of another tenant.
+func TestShredDeletedSession(t *testing.T) {
+	t.Parallel()
+	var shredded targets
+	s := start(t, func(o *httpapi.Options) { o.Shredder = &shredded })
+	opened := func(tenant string) (id string) {
+		t.Helper()
+		id, _, err := s.ledger.OpenAgentSession(t.Context(), ledger.AgentOpening{Tenant: tenant, Workspace: events.AgentWorkspace{Cwd: "/"}, Config: events.AgentConfig{Mode: events.AgentModeAsk}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.ledger.DeleteAgentSession(t.Context(), tenant, id, events.Actor{}); err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	own, others := opened(events.DefaultTenant), opened("acme")
+	s.catchUp()
+	want := []retention.Target{{Kind: events.SessionACP, SessionID: own}, retention.Named(own[:12]), retention.Named(others)}
+	for _, name := range []string{own, own[:12], others} {
+		s.do(http.MethodDelete, "/api/sessions/"+name+"/content", "").into(t, http.StatusOK, nil)
+	}
+	if !slices.Equal(shredded.list, want) {
+		t.Errorf("shredded %v, want %v", shredded.list, want)
+	}
 }

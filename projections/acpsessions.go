@@ -93,6 +93,16 @@ func (s *Store) AgentSession(ctx context.Context, tenant, id string) (AgentSessi
 	return r.AgentSession, nil
 }
 
+// WasAgentSession reports whether an ACP session exists, or existed until it was deleted: its
+// content stays in the ledger.
+func (s *Store) WasAgentSession(ctx context.Context, tenant, id string) (bool, error) {
+	var n int
+	if err := s.reader.QueryRowContext(ctx, "SELECT count(*) FROM agent_sessions WHERE tenant = ? AND session_id = ?", tenant, id).Scan(&n); err != nil {
+		return false, fmt.Errorf("read session %s: %w", id, err)
+	}
+	return n > 0, nil
+}
+
 // AgentSessions lists ACP sessions that are not deleted, the last used first. It
 // returns an ErrBadQuery for an invalid filter.
 func (s *Store) AgentSessions(ctx context.Context, tenant string, f AgentSessionFilter) (AgentSessionPage, error) {
