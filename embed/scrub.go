@@ -37,7 +37,7 @@ func (d *Daybook) scrubFiles(ctx context.Context, pace func(ctx context.Context,
 		_, ok := events.VolumeOf(stream)
 		return ok
 	}
-	streams, err := streamfiles.Check(ctx, d.streamsDir(), streamfiles.Options{Names: isVolume, SkipNewest: true, Pace: pace})
+	streams, err := streamfiles.Check(ctx, d.streamsDir(), streamfiles.Options{Names: isVolume, SkipNewest: true, Pace: pace, Settle: d.store.Refresh})
 	if err != nil {
 		return err
 	}

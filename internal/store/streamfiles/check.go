@@ -80,12 +80,16 @@ type Options struct {
 	OnRecord func(stream string, r Record)
 	// Pace, if set, is called with the size in bytes of each block before it is read.
 	Pace func(ctx context.Context, bytes int64) error
+	// Settle, if set, waits until a running server has completed the change of a volume: it writes the
+	// configuration of a stream and its checksum one after the other. Settle is called if the two do not
+	// match, and they are then read again. A stream that was removed meanwhile is left out.
+	Settle func(ctx context.Context) error
 }
 
 // Check reads the streams in the directory of a server, and returns their content and
-// faults. The server MUST NOT be running, except with Options.SkipNewest. A missing
+// faults. The server MUST NOT be running, except with Options.SkipNewest and Settle. A missing
 // directory holds no streams. Check returns an error only if a file cannot be read,
-// Options.Pace fails or ctx is done. It changes no file.
+// Options.Pace or Options.Settle fails, or ctx is done. It changes no file.
 func Check(ctx context.Context, dir string, opts Options) ([]Stream, error) {
 	list, err := os.ReadDir(filepath.Join(dir, accountDir))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -100,6 +104,9 @@ func Check(ctx context.Context, dir string, opts Options) ([]Stream, error) {
 			continue
 		}
 		s, err := checkStream(ctx, dir, e.Name(), opts)
+		if errors.Is(err, errRemoved) {
+			continue
+		}
 		if err != nil {
 			return nil, fmt.Errorf("check stream %s: %w", e.Name(), err)
 		}
@@ -129,12 +136,26 @@ func Names(dir string) ([]string, error) {
 // at its start.
 func isStream(e fs.DirEntry) bool { return e.IsDir() && !strings.HasPrefix(e.Name(), ".") }
 
+// errRemoved is returned for a stream that a running server removed while its configuration was read.
+var errRemoved = errors.New("the stream was removed")
+
 func checkStream(ctx context.Context, dir, name string, opts Options) (Stream, error) {
 	s := Stream{Name: name, FirstSeq: 1}
 	at := filepath.Join(accountDir, name)
 	var err error
 	if s.HasConfig, s.FirstSeq, err = checkStoredConfig(filepath.Join(dir, at), name); err != nil {
 		return s, err
+	}
+	if !s.HasConfig && opts.Settle != nil {
+		if err := opts.Settle(ctx); err != nil {
+			return s, err
+		}
+		if _, err := os.Stat(filepath.Join(dir, at)); errors.Is(err, fs.ErrNotExist) {
+			return s, errRemoved
+		}
+		if s.HasConfig, s.FirstSeq, err = checkStoredConfig(filepath.Join(dir, at), name); err != nil {
+			return s, err
+		}
 	}
 	if !s.HasConfig {
 		s.Faults = append(s.Faults, Corruption{File: filepath.Join(at, metaFile), What: "the configuration of the stream does not match its checksum"})

@@ -251,6 +251,36 @@ func TestInvalidRecordKeepsItsPosition(t *testing.T) {
 	}
 }
 
+// A server writes the configuration of a volume and its checksum one after the other. While it runs,
+// that they do not match is damage only if they still do not once the change is completed.
+func TestConfigurationThatIsBeingWritten(t *testing.T) {
+	t.Parallel()
+	dir, _, _ := sealedOnce(t)
+	sum := filepath.Join(streamDir(dir, second), "meta.sum")
+	complete, err := os.ReadFile(sum)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		name   string
+		settle func() error
+		there  bool
+		faults int
+	}{
+		{"it stays", func() error { return nil }, true, 1},
+		{"completed", func() error { return os.WriteFile(sum, complete, 0o600) }, true, 0},
+		{"removed", func() error { return os.RemoveAll(streamDir(dir, second)) }, false, 0},
+	} {
+		write(t, sum, "0123456789abcdef")
+		settled := 0
+		streams := check(t, dir, streamfiles.Options{SkipNewest: true, Settle: func(context.Context) error { settled++; return tt.settle() }})
+		s, there := streams[second]
+		if there != tt.there || len(s.Faults) != tt.faults || there && s.HasConfig != (tt.faults == 0) || settled != 1 || len(streams[ledger].Faults) != 0 {
+			t.Errorf("%s: %+v, settled %d times", tt.name, s, settled)
+		}
+	}
+}
+
 // The first message is returned, because it may be the reason why a volume begins where
 // it does.
 func TestOpening(t *testing.T) {
