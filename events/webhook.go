@@ -22,7 +22,7 @@ type WebhookRegistered struct {
 	Actor Actor `json:"actor"`
 }
 
-// WebhookContent is the erasable part of WebhookRegistered.
+// WebhookContent is the address of a webhook. It is not encrypted, and no shred reaches it.
 type WebhookContent struct {
 	// URL is the destination of the deliveries.
 	URL string `json:"url"`
