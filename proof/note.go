@@ -101,5 +101,5 @@ func validKeyName(name string) bool {
 func IsOf(s Signature, vkey string) bool {
 	name, rest, _ := strings.Cut(strings.TrimSpace(vkey), "+")
 	id, _, _ := strings.Cut(rest, "+")
-	return s.Name == name && fmt.Sprintf("%08x", s.ID) == id
+	return s.Name == name && strings.EqualFold(fmt.Sprintf("%08x", s.ID), id)
 }

@@ -150,6 +150,29 @@ func TestNewest(t *testing.T) {
 	}
 }
 
+// The key of a log may be given in another form. Its signatures are kept then too.
+func TestNewestOfAKeyInOtherLetters(t *testing.T) {
+	t.Parallel()
+	l := newLog(t, origin)
+	var other string
+	for other == "" {
+		name, rest, _ := strings.Cut(l.vkey, "+")
+		hash, key, _ := strings.Cut(rest, "+")
+		if upper := strings.ToUpper(hash); upper != hash {
+			other = name + "+" + upper + "+" + key
+		} else {
+			l = newLog(t, origin)
+		}
+	}
+	w := open(t, t.TempDir(), other)
+	wantCosigned(t, w, l.grow(9, "a").request(0, 7))
+	out := httptest.NewRecorder()
+	w.Handler().ServeHTTP(out, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/"+witness.OriginHash(origin)+"/checkpoint", nil))
+	if c, err := proof.OpenCheckpoint(out.Body.Bytes(), l.vkey); err != nil || c.Size != 7 {
+		t.Errorf("%+v, %v\n%s", c, err, out.Body)
+	}
+}
+
 // Of many requests at the same time, each from the same size, one is cosigned, and the others name a wrong size.
 func TestRaces(t *testing.T) {
 	t.Parallel()
