@@ -235,6 +235,9 @@ func (w *Witness) cosign(l *log, c proof.Checkpoint) (string, error) {
 	// Signatures of unknown keys are not kept: the state has a bounded size.
 	signed := proof.Note{Text: n.Text, Signatures: append(signaturesOf(n, l.keys), s)}
 	stored := proof.Checkpoint{Origin: c.Origin, Size: c.Size, Root: c.Root, Note: signed.Encode()}
+	if _, err := proof.ParseNote(stored.Note); err != nil { // the next start could not read it
+		return "", refuse(malformed, "the checkpoint leaves no space for a cosignature: %v", err)
+	}
 	if err := w.writeCheckpoint(l.path, stored.Note); err != nil {
 		return "", fmt.Errorf("store the checkpoint: %w", err)
 	}

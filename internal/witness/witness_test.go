@@ -173,6 +173,24 @@ func TestNewestOfAKeyInOtherLetters(t *testing.T) {
 	}
 }
 
+// A checkpoint that is longer than a note with its cosignature may be is refused, and the state can be read
+// at the next start.
+func TestNoSpaceForACosignature(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	l := newLog(t, origin).grow(9, "a")
+	w := open(t, dir, l.vkey)
+	wantCosigned(t, w, l.request(0, 7))
+	space := proof.MaxNoteBytes - len(l.checkpoint(7, ""))
+	if status, _, text := send(t, w, "old 7\n\n"+string(l.checkpoint(7, strings.Repeat("x", space-1)+"\n"))); status != http.StatusBadRequest {
+		t.Errorf("%d %s", status, text)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	wantCosigned(t, open(t, dir, l.vkey), l.request(7, 9))
+}
+
 // Of many requests at the same time, each from the same size, one is cosigned, and the others name a wrong size.
 func TestRaces(t *testing.T) {
 	t.Parallel()
