@@ -136,7 +136,9 @@ func (w *Witness) Serve(ctx context.Context, listener net.Listener) error {
 		<-served.Done()
 		waiting, stop := context.WithTimeout(context.WithoutCancel(ctx), requestTime)
 		defer stop()
-		_ = server.Shutdown(waiting)
+		if server.Shutdown(waiting) != nil {
+			_ = server.Close()
+		}
 	})
 	err := server.Serve(&limitedListener{Listener: listener, places: make(chan struct{}, maxConnections), closed: make(chan struct{})})
 	stop()

@@ -52,6 +52,8 @@ type log struct {
 	path   string
 
 	mu sync.Mutex
+	// closed is set by Close. Nothing is cosigned afterwards.
+	closed bool
 	// latest is the newest cosigned checkpoint. Its Note is nil if there is none; then its size is 0.
 	latest proof.Checkpoint
 	// at is the time of its cosignature.
@@ -108,8 +110,16 @@ func keysByOrigin(vkeys []string) (lists map[string][]string, order []string, er
 	return lists, order, nil
 }
 
-// Close releases the state directory. No other method may be called afterwards.
-func (w *Witness) Close() error { return w.lock.Release() }
+// Close releases the state directory. A request that is still served afterwards is not cosigned: the next
+// process that has the directory would not know its checkpoint.
+func (w *Witness) Close() error {
+	for _, l := range w.logs {
+		l.mu.Lock()
+		l.closed = true
+		l.mu.Unlock()
+	}
+	return w.lock.Release()
+}
 
 // VKey returns the verification key of the witness.
 func (w *Witness) VKey() string { return w.signer.Key().String() }
@@ -172,6 +182,9 @@ func (w *Witness) addCheckpoint(ctx context.Context, r request) (string, error) 
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.closed {
+		return "", errors.New("the witness is closed")
+	}
 	if r.Old != l.latest.Size {
 		return "", &refusal{Reason: conflict, Size: l.latest.Size, text: fmt.Sprintf("the newest cosigned checkpoint has size %d", l.latest.Size)}
 	}

@@ -191,6 +191,19 @@ func TestNoSpaceForACosignature(t *testing.T) {
 	wantCosigned(t, open(t, dir, l.vkey), l.request(7, 9))
 }
 
+// A request that is still served after Close is not cosigned: another process can have the directory.
+func TestRequestsAfterClose(t *testing.T) {
+	t.Parallel()
+	l := newLog(t, origin).grow(9, "a")
+	w := open(t, t.TempDir(), l.vkey)
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, text := send(t, w, l.request(0, 7)); status != http.StatusServiceUnavailable {
+		t.Errorf("%d %s", status, text)
+	}
+}
+
 // Of many requests at the same time, each from the same size, one is cosigned, and the others name a wrong size.
 func TestRaces(t *testing.T) {
 	t.Parallel()
