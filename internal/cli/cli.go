@@ -76,7 +76,7 @@ type commands struct {
 type streams struct {
 	in       io.Reader
 	out, err *terminal.Screen
-	// serves is set by serve, mcp and acp, which serve until they are stopped: their exit
+	// serves is set by serve, mcp, acp and witness, which serve until they are stopped: their exit
 	// status does not depend on their output.
 	serves bool
 }

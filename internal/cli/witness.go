@@ -50,7 +50,7 @@ func (c *witnessCmd) Run(ctx context.Context, std *streams) (err error) {
 	case errors.Is(err, witness.ErrBadOption):
 		return usageError{err}
 	case errors.Is(err, datadir.ErrLocked):
-		return fmt.Errorf("the state directory of the witness is in use: %w", err)
+		return fmt.Errorf("the state directory %s is in use by another process (process %d); stop it, or choose another --state", c.State, datadir.OwnerPID(c.State))
 	case err != nil:
 		return err
 	}

@@ -41,6 +41,10 @@ func TestWitness(t *testing.T) {
 			t.Errorf("printed %q, before %q", printed, key)
 		}
 		key = printed
+		second := launch(t, args...)
+		if status := second.status(); status != 1 || !strings.Contains(second.errs.String(), "choose another --state") {
+			t.Errorf("a second process: exit status %d\n%s", status, second.errs.String())
+		}
 		resp, err := http.Post(url+"/add-checkpoint", "text/plain", strings.NewReader("old 0\n\n"+string(signed))) //nolint:noctx // the process ends with the test
 		if err != nil {
 			t.Fatal(err)
@@ -68,6 +72,7 @@ func TestWitness(t *testing.T) {
 		{[]string{"witness", "--log", keyFile}, 2, "--state"},
 		{[]string{"witness", "--state", t.TempDir(), "--log", vkey[:len(vkey)-2] + "AA"}, 2, "copy it again"},
 		{[]string{"witness", "--state", t.TempDir(), "--log", filepath.Join(t.TempDir(), "missing")}, 2, "--log"},
+		{[]string{"witness", "--state", t.TempDir(), "--log", vkeyFor(t, "daybook-root/x")}, 2, "root key"},
 		{[]string{"witness", "--state", t.TempDir(), "--log", vkey, "--name", "a name"}, 2, "spaces"},
 		{[]string{"witness", "--state", t.TempDir(), "--log", vkey, "--listen", "127.0.0.1:70000"}, 2, "--listen"},
 	} {

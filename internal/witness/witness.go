@@ -99,6 +99,9 @@ func keysByOrigin(vkeys []string) (lists map[string][]string, order []string, er
 		if err != nil {
 			return nil, nil, err
 		}
+		if strings.HasPrefix(origin, proof.RootKeyPrefix) {
+			return nil, nil, fmt.Errorf("the key %s is a root key, which signs no checkpoints; give the key of a server, as in the file audit/vkey", key)
+		}
 		if lists[origin] == nil {
 			order = append(order, origin)
 		}
