@@ -41,7 +41,9 @@ func checkKnown(opts VerifyOptions) error {
 }
 
 // checkKnownSigned returns a *KnownError unless a trusted key signed each known checkpoint: a given one, or one
-// that follows from it in the list of signers that is followed or that was kept.
+// that follows from it in the list of signers that is followed or that was kept. A remembered checkpoint
+// counts although its key was retired at a smaller size since: otherwise a retirement could hide that
+// the events it covers were changed.
 func (opts *VerifyOptions) checkKnownSigned() error {
 	given := opts.Keys
 	if opts.given != nil {
@@ -51,12 +53,16 @@ func (opts *VerifyOptions) checkKnownSigned() error {
 	if opts.Signers != nil {
 		kept = opts.Signers.Trust(given)
 	}
-	for _, c := range opts.Known {
+	for i, c := range opts.Known {
 		_, err := followed.Open(c.Note)
 		if err == nil {
 			continue
 		}
-		if _, keptErr := kept.Open(c.Note); keptErr != nil {
+		_, keptErr := kept.Open(c.Note)
+		if errors.Is(keptErr, proof.ErrUnknownKey) && i < opts.Remembered {
+			_, keptErr = proof.OpenCheckpoint(c.Note, kept.Keys...)
+		}
+		if keptErr != nil {
 			return &KnownError{fmt.Errorf("the kept checkpoint of %d events cannot be used: %w; give the key that signed it with --key", c.Size, err)}
 		}
 	}

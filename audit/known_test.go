@@ -2,6 +2,7 @@ package audit_test
 
 import (
 	"errors"
+	"path/filepath"
 	"testing"
 
 	"daybook/audit"
@@ -58,6 +59,37 @@ func TestKnownCheckpointOfAnIntroducedKey(t *testing.T) {
 		opts.Dir = translog.Dir(dir)
 		return audit.Verify(t.Context(), store, store, opts)
 	})
+}
+
+// A checkpoint that earlier verifications kept is compared although its key was retired at a smaller size since.
+// One that is only given is refused then.
+func TestRememberedCheckpointOfARetiredKey(t *testing.T) {
+	t.Parallel()
+	store, dir, key := newStore(t), t.TempDir(), filepath.Join(t.TempDir(), "key")
+	log := start(t, store, translog.Options{Dir: dir, KeyFile: key})
+	fill(t, store, 3)
+	translogtest.Checkpoint(t, log, 3)
+	first := log.VKey()
+	if _, err := log.RotateKey(t.Context(), store, events.Actor{Principal: "alice"}); err != nil {
+		t.Fatal(err)
+	}
+	holds := translogtest.Checkpoint(t, log, fill(t, store, 4))
+	finish(t, log, store)
+	retired := keySigner(t, key+".ended1")
+	for root, want := range map[proof.Hash]audit.Verdict{holds.Root: audit.Intact, {1}: audit.Forked} {
+		kept, err := proof.Checkpoint{Origin: holds.Origin, Size: holds.Size, Root: root}.Sign(retired)
+		if err != nil {
+			t.Fatal(err)
+		}
+		opts := audit.VerifyOptions{Keys: []string{first}, Signers: log.Signers(), Known: []proof.Checkpoint{kept}, Remembered: 1, Dir: translog.Dir(dir)}
+		if r, err := audit.Verify(t.Context(), store, store, opts); err != nil || r.Verdict != want {
+			t.Errorf("want %s: %v\n%s", want, err, r)
+		}
+		opts.Remembered = 0
+		if _, err := audit.Verify(t.Context(), store, store, opts); !isKnownError(err) {
+			t.Errorf("not remembered: %v", err)
+		}
+	}
 }
 
 func isKnownError(err error) bool {

@@ -90,6 +90,9 @@ func OpenMemory(dir string, keys []string) (*Memory, error) {
 			return fail(fmt.Errorf("the file %s is cut off or was changed; restore it from a backup", memoryCheckpoints))
 		}
 		c, err := trust.Open(note)
+		if errors.Is(err, proof.ErrUnknownKey) { // an earlier verification kept it, and its key may be retired since
+			c, err = proof.OpenCheckpoint(note, trust.Keys...)
+		}
 		if err != nil {
 			return fail(err)
 		}

@@ -268,9 +268,10 @@ func TestStolenKey(t *testing.T) {
 	t.Parallel()
 	k := keepingKey(t)
 	known := k.known
+	known["seen"] = filepath.Join(t.TempDir(), "seen")
 	play(t, known, []step{
 		{args: `run -e 2` + at, stdout: "2\n", stderr: ".*"},
-		{args: `verify --server $url --key $rootkey`, stdout: "(?s)INTACT.*"},
+		{args: `verify --server $url --key $rootkey --log $seen`, stdout: "(?s)INTACT.*"},
 		{args: `key new $new` + at, stdout: "(?P<second>" + vkeyPattern + ")\n", stderr: ".*"},
 		{args: `key introduce $second --root-key $root` + at, stdout: "Introduced $second .*\n"},
 		{args: `key revoke $first --root-key $root --size 5` + at, stdout: "Retired $first .* more than 5 .*\n"},
@@ -286,6 +287,9 @@ func TestStolenKey(t *testing.T) {
 		{args: `key list` + at, stdout: "ROLE +KEY\nsigner, this server +$second\n(?s:.*)"},
 		{args: `verify --server $url --key $rootkey`, stdout: "(?s)INTACT.*"},
 		{args: `verify --server $url --key $first`, stdout: "(?s)INTACT.*"},
+		{args: `verify --server $url --log $seen`, stdout: "(?s)INTACT.*"},
+		{args: `verify --server $url --log $seen`, stdout: "(?s)INTACT.*"}, // the retirement was kept
+		{args: `monitor --server $url --log $seen --once`, stdout: `\S+ INTACT .*`},
 	})
 	closeServer(t, k.book)
 	play(t, known, []step{{args: `verify --data-dir $data --key $rootkey`, stdout: "(?s)INTACT.*"}})
