@@ -118,7 +118,7 @@ type WitnessSigner struct {
 // used under two names: the signed message does not contain the name.
 func NewWitnessSigner(name string, seed []byte) (*WitnessSigner, error) {
 	if !validKeyName(name) {
-		return nil, fmt.Errorf("%.200q is not the name of a key: it has spaces or +, or is empty", name)
+		return nil, badName(name)
 	}
 	if len(seed) != ed25519.SeedSize {
 		return nil, fmt.Errorf("the seed of a key has %d bytes, not %d", len(seed), ed25519.SeedSize)

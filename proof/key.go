@@ -13,6 +13,9 @@ import (
 
 // NewKey returns a new Ed25519 signing key with a name, and its verification key.
 func NewKey(name string) (skey, vkey string, err error) {
+	if !validKeyName(name) {
+		return "", "", badName(name)
+	}
 	if skey, vkey, err = note.GenerateKey(rand.Reader, name); err != nil {
 		return "", "", fmt.Errorf("generate a signing key: %w", err)
 	}

@@ -96,6 +96,11 @@ func validKeyName(name string) bool {
 	return name != "" && utf8.ValidString(name) && !strings.Contains(name, "+") && !strings.ContainsFunc(name, unicode.IsSpace)
 }
 
+// badName is the error of a name that validKeyName does not accept.
+func badName(name string) error {
+	return fmt.Errorf("%.200q is not the name of a key: it has spaces or +, or is empty", name)
+}
+
 // IsOf reports whether a signature names a verification key in the form name+hash+base64. It verifies
 // nothing.
 func IsOf(s Signature, vkey string) bool {

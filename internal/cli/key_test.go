@@ -107,6 +107,7 @@ func TestKeys(t *testing.T) {
 		{args: `key root $root --existing --json` + at, stdout: `(?s)\{\s*"key": "$rootkey",\s*"statements": null\s*\}\n`},
 		{args: `key rotate` + at, stdout: "(?P<third>" + vkeyPattern + ")\n", stderr: "retired $first\n"},
 		{args: `key rotate --json` + at, stdout: `\{"key":"(?P<fourth>` + vkeyPattern + `)","former":"$third"\}` + "\n"},
+		{args: `key new $new --origin a·b` + at, status: 2, stderr: "daybook: \"a b\" is not the name of a key.*\n"},
 		{args: `key new $new` + at, stdout: "(?P<fifth>" + vkeyPattern + ")\n", stderr: "$new holds the new key.*\n"},
 		{args: `key new $new` + at, status: 2, stderr: "daybook: $new exists .*\n"},
 		{args: `key introduce $fifth --root-key $new` + at, status: 2, stderr: "daybook: .*no signer or root key.*\n"},
