@@ -56,8 +56,8 @@ func (c *monitorCmd) Validate() error {
 	if c.Signers < 1 {
 		return errors.New("--signers must be at least 1")
 	}
-	if c.Every <= 0 || c.Samples < 0 || c.Patience < 0 {
-		return errors.New("--every must be positive, --samples and --patience not negative")
+	if c.Every <= 0 || c.Samples < 0 || c.Patience < 0 || c.MaxAge < 0 {
+		return errors.New("--every must be positive, --samples, --patience and --max-age not negative")
 	}
 	if u, err := url.Parse(c.Webhook); c.Webhook != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
 		return fmt.Errorf("--webhook %q is not a URL with http:// or https://", redact.Address(c.Webhook))

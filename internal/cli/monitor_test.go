@@ -38,6 +38,7 @@ func TestMonitor(t *testing.T) {
 		{args: `monitor --server $url --key $other --log $theirs --once --webhook $hook/b`, status: 6, stdout: "WRONG KEY .*"},
 		{args: `monitor --server $url --log $seen --once --signers 2`, status: 2, stderr: "daybook: --signers: 2 signers are required, .*\n"},
 		{args: `monitor --server http://127.0.0.1:1 --log $seen --once --webhook $hook/c`, status: 5, stderr: "daybook: .*"},
+		{args: `monitor --server $url --log $seen --max-age=-1h --once`, status: 2, stderr: "daybook: .*--max-age not negative\n.*"},
 		{args: `monitor --server $url --log $seen --webhook ftp://x --once`, status: 2, stderr: "daybook: .*--webhook.*"},
 	})
 	for _, want := range []string{"intact_up_to", "wrong_key", "no_answer"} {

@@ -65,6 +65,9 @@ func (c *verifyCmd) Validate(kctx *kong.Context) error {
 	if c.Signers < 1 {
 		return errors.New("--signers must be at least 1")
 	}
+	if c.MaxAge < 0 {
+		return errors.New("--max-age must not be negative")
+	}
 	if c.Server != "" && c.Export != "" && settings.IsGiven(kctx, "server") {
 		return errors.New("give --server or --export, not both")
 	}

@@ -38,6 +38,7 @@ func TestVerifyDistinguishesAWrongKeyFromDamage(t *testing.T) {
 		{args: `verify --export $dir --key $key --signers 2`, status: 2, stderr: "daybook: --signers: 2 signers are required, and the trusted keys of .* are those of 1: $key; give a key of each signer, .*\n"},
 		{args: `verify --export $dir --key $key --key $other --signers 2`, status: 2, stderr: "daybook: --signers: .* are those of 1: $key; .*\n"},
 		{args: `verify --export $dir --key $key --signers 0`, status: 2, stderr: "daybook: .*--signers must be at least 1\n.*"},
+		{args: `verify --export $dir --key $key --max-age=-1h`, status: 2, stderr: "daybook: .*--max-age must not be negative\n.*"},
 		{args: `verify --export $dir --key $mistyped`, status: 2, stderr: "daybook: --key: not a verification key: .*\n"},
 		{args: `verify --key $other --server $url`, status: 6, stdout: "WRONG KEY  $url\n.*"},
 	})
