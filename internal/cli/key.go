@@ -152,11 +152,17 @@ func changeSigners(ctx context.Context, f clientFlags, action proof.Action, vkey
 	if err != nil {
 		return answer, err
 	}
+	if list.Origin() == "" {
+		return answer, usageError{errNoOrigin}
+	}
 	if size == nil {
 		size = &list.size
 	}
 	return root.add(ctx, f.api(), list, action, vkey, *size)
 }
+
+// errNoOrigin is the error of a ledger without statements.
+var errNoOrigin = errors.New("the ledger has no origin yet; run a script first")
 
 // showChange prints a recorded statement.
 func showChange(std *streams, json bool, answer client.Answer[client.SignerChange], format string, args ...any) error {
@@ -211,7 +217,7 @@ func (c *keyNewCmd) Run(ctx context.Context, std *streams) error {
 			return err
 		}
 		if origin = answer.Body.Origin; origin == "" {
-			return usageError{errors.New("the ledger has no origin yet; run a script first, or give --origin")}
+			return usageError{fmt.Errorf("%w, or give --origin", errNoOrigin)}
 		}
 	}
 	vkey, err := createKey(c.File, origin)

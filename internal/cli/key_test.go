@@ -90,10 +90,11 @@ func TestKeys(t *testing.T) {
 	offline := t.TempDir()
 	first := book.AuditKey()
 	origin, _, _ := strings.Cut(first, "+")
-	known := map[string]string{"url": book.URL(), "data": dir, "first": first, "origin": origin, "root": filepath.Join(offline, "root"), "new": filepath.Join(offline, "new"), "vkey": written(t, "vkey", vkeyFor(t, origin)+"\n"), "other": vkeyFor(t, "other")}
+	known := map[string]string{"url": book.URL(), "data": dir, "first": first, "origin": origin, "root": filepath.Join(offline, "root"), "new": filepath.Join(offline, "new"), "vkey": written(t, "vkey", vkeyFor(t, origin)+"\n"), "another": vkeyFor(t, origin), "other": vkeyFor(t, "other")}
 	play(t, known, []step{
 		{args: `key introduce $other` + at, status: 2, stderr: "daybook: the ledger has no events yet.*\n"},
 		{args: `key root $root` + at, status: 2, stderr: "(?s)daybook: the ledger has no events yet.*--existing\n"},
+		{args: `key introduce $vkey --root-key $root` + at, status: 2, stderr: "daybook: the ledger has no origin yet; run a script first\n"},
 		{args: `run -e 1` + at, stdout: "1\n", stderr: ".*"},
 		{args: `key introduce $other` + at, status: 2, stderr: "daybook: .*the key is named other, and a signer of $origin must be named so\n"},
 		{args: `key introduce nokey` + at, status: 2, stderr: "daybook: VKEY \"nokey\" is neither .*\n"},
@@ -118,6 +119,10 @@ func TestKeys(t *testing.T) {
 		{args: `key list --json` + at, stdout: `\{"origin":"$origin","keys":\["$fourth"\],"roots":\["$rootkey"\],"key":"$fourth",.*\}` + "\n"},
 		{args: `verify --server $url --key $rootkey`, stdout: "(?s)INTACT.*"},
 		{args: `verify --server $url --key $first`, stdout: "(?s)INTACT.*"},
+		{args: `key introduce $another` + at, stdout: "Introduced $another .*\n"},
+		{args: `key root $root --existing --json` + at, stdout: `\{\s*"key": "$rootkey",\s*"statements": \[.*"action": "introduce",\s*"key": "$another",.*\]\s*\}` + "\n"}, // a signer introduced it
+		{args: `key root $root --existing --json` + at, stdout: `\{\s*"key": "$rootkey",\s*"statements": null\s*\}\n`},
+		{args: `key revoke $another` + at, stdout: "Retired $another .*\n"},
 		{args: `volume seal` + at, stdout: "Sealed .*\n"},
 		{args: `volume export 1 $data-1` + at, stdout: "(?s)Exported .*"},
 		{args: `volume remove 1 --export $data-1 --key $rootkey` + at, stdout: "Removed .*\n"},

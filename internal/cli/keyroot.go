@@ -130,7 +130,7 @@ func (k *rootKey) register(ctx context.Context, api *client.Client) (added []cli
 	}
 	trusted := list.Trust([]string{k.vkey})
 	for _, vkey := range list.Keys() {
-		if slices.Contains(trusted.Keys, vkey) {
+		if trusted.Source(vkey) == vkey && !trusted.Retired(vkey) { // the root key introduced it last
 			continue
 		}
 		answer, err := k.add(ctx, api, list, proof.IntroduceSigner, vkey, list.size)
