@@ -159,7 +159,10 @@ func (c *monitorCmd) end(std *streams, status int, failed error) error {
 func (c *monitorCmd) print(std *streams, r *embed.Report) (err error) {
 	switch {
 	case c.JSON:
-		err = std.out.PrintJSON(r)
+		var line []byte
+		if line, err = json.Marshal(r); err == nil {
+			err = std.out.WriteJSON(string(line))
+		}
 	case r.OK:
 		_, err = fmt.Fprintf(std.out, "%s INTACT %d events signed, %d sampled\n", time.Now().UTC().Format(time.RFC3339), r.Signed, r.Events)
 	default:
