@@ -28,6 +28,8 @@ type liar struct {
 	// lines changes the lines of events; nil changes nothing.
 	lines func(lines []byte) []byte
 	empty bool
+	// tenant is the only one whose events it shows, and empty for all.
+	tenant string
 	// cosigned returns the cosigned checkpoint; nil for a server without witnesses.
 	cosigned func() []byte
 	// state is that of the last answer with a checkpoint.
@@ -63,7 +65,7 @@ func (l *liar) get(ctx context.Context, path string, _ ...string) (*http.Respons
 	from, _ := strconv.ParseUint(query.Get("from"), 10, 64)
 	to, _ := strconv.ParseUint(query.Get("to"), 10, 64)
 	if strings.HasPrefix(path, "/api/ledger/proof") {
-		p, err := l.local.Log.(*translog.Log).Prover(l.state.Checkpoint).Consistency(from, to)
+		p, err := l.local.Log.Prover(l.state.Checkpoint).Consistency(from, to)
 		if err != nil {
 			return nil, err
 		}
@@ -75,7 +77,7 @@ func (l *liar) get(ctx context.Context, path string, _ ...string) (*http.Respons
 		return answer(bytes.NewReader(raw)), err
 	}
 	var raw []byte
-	err = l.local.Lines(ctx, l.state.Checkpoint, proof.ExportSelection{From: from, To: to}, 0, func(line, proof []byte) error {
+	err = l.local.Lines(ctx, l.state.Checkpoint, proof.ExportSelection{From: from, To: to, Tenant: l.tenant}, 0, func(line, proof []byte) error {
 		raw = append(append(raw, line...), '\n')
 		if proof != nil {
 			raw = append(append(raw, proof...), '\n')

@@ -10,7 +10,6 @@ import (
 
 	"daybook/events"
 	"daybook/internal/eventproof"
-	"daybook/internal/spans"
 	"daybook/proof"
 )
 
@@ -280,10 +279,7 @@ func (w *watch) readTail(ctx context.Context, v *verifier) error {
 		return nil
 	}
 	for width := uint64(firstTail); width <= mostTail; width *= 4 {
-		from := max(w.signed.Removed, w.c.Size-min(width, w.c.Size)) + 1
-		if lost, ok := spans.At(w.signed.Lost, from); ok {
-			from = lost.To + 1
-		}
+		from := w.tailFrom(width)
 		l, err := w.lines(ctx, proof.ExportSelection{From: from, To: w.c.Size})
 		if err != nil {
 			return err

@@ -170,10 +170,23 @@ func (l *lineVerifier) finishLines() {
 	// The proofs of the lines lead to one checkpoint. Its signature is that of the whole export.
 	newest := l.times.newest()
 	l.compare(l.c, l.c.Root, 0)
-	l.report.Unsigned = l.report.Last - min(l.report.Signed, l.report.Last)
+	l.checkPartSigned(l.c.Size)
 	l.report.SignedTime = newest
 	l.describeOrigins()
 	l.checkAge()
+}
+
+// checkPartSigned reports what the checkpoint of a part, which has a size, does not cover.
+func (v *verifier) checkPartSigned(size uint64) {
+	r := v.report
+	switch {
+	case r.Signed > 0:
+		r.Unsigned = r.Last - min(r.Signed, r.Last)
+	case r.Foreign > 0: // a statement among the events retired the key at a smaller size
+		r.signedByOthers(nil)
+	default: // a successor superseded the checkpoint
+		r.Unsigned = size
+	}
 }
 
 // isWhole reports whether proven lines are all events that the checkpoint covers, except for those

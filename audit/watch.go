@@ -85,17 +85,24 @@ type watch struct {
 }
 
 func (w *watch) report(ctx context.Context, began time.Time) (*Report, error) {
-	// Each known checkpoint was compared with the one before it, so the newest one stands for all. One that a
-	// successor supersedes is not compared, and stands for none.
-	var known uint64
-	for _, k := range w.opts.Known {
-		if !w.opts.trust.Superseded(k) {
-			known = max(known, k.Size)
+	newestOf := func(list []proof.Checkpoint) (size uint64) {
+		for _, k := range list {
+			if !w.opts.trust.Superseded(k) {
+				size = max(size, k.Size)
+			}
 		}
+		return size
 	}
+	// Each remembered checkpoint was compared with the one before it, so the newest one stands for all. One that a
+	// successor supersedes is not compared, and stands for none.
 	opts := w.opts.VerifyOptions
-	opts.Known = slices.DeleteFunc(slices.Clone(opts.Known), func(k proof.Checkpoint) bool { return k.Size < known })
+	remembered := slices.Clone(opts.Known[:min(opts.Remembered, len(opts.Known))])
+	others, newestRemembered := opts.Known[len(remembered):], newestOf(remembered)
+	remembered = slices.DeleteFunc(remembered, func(k proof.Checkpoint) bool { return k.Size < newestRemembered })
+	known := newestOf(opts.Known)
+	opts.Known, opts.Remembered = slices.Concat(remembered, others), len(remembered)
 	v := newVerifier(opts, true)
+	v.expectLost(w.signed.Lost)
 	err := v.checkExtends(w.c, func(from, to uint64) (proof.Consistency, error) { return w.remote.consistency(ctx, from, to) })
 	if err != nil {
 		return nil, fmt.Errorf("watch %s: %w", w.opts.Source, err)
@@ -112,8 +119,12 @@ func (w *watch) report(ctx context.Context, began time.Time) (*Report, error) {
 	if err := v.fetchCosigned(ctx, w.remote, w.c); err != nil {
 		return nil, fmt.Errorf("watch %s: %w", w.opts.Source, err)
 	}
-	newest := total.SignedTime
+	newest, err := w.newestTime(ctx, total)
+	if err != nil {
+		return nil, fmt.Errorf("watch %s: %w", w.opts.Source, err)
+	}
 	v.compare(w.c, w.c.Root, 0)
+	v.checkPartSigned(w.c.Size)
 	total.SignedTime, total.Part = newest, fmt.Sprintf("a sample of %d events of %d", total.Events, w.c.Size)
 	if err := w.readTail(ctx, v); err != nil {
 		return nil, fmt.Errorf("watch %s: %w", w.opts.Source, err)
@@ -157,6 +168,38 @@ func (w *watch) sample(ctx context.Context, position uint64) (*Report, error) {
 		l.report.SignedTime = nil
 	}
 	return l.report, nil
+}
+
+// newestTime returns the time of the newest event that the checkpoint covers, which was read as a sample. If it
+// belongs to another tenant than the one whose events the server shows, that of the newest shown one counts.
+func (w *watch) newestTime(ctx context.Context, total *Report) (*time.Time, error) {
+	if total.SignedTime != nil || w.signed.Tenant == "" || w.opts.MaxAge == 0 {
+		return total.SignedTime, nil
+	}
+	for width := uint64(firstTail); width <= mostTail && total.Found == 0; width *= 4 {
+		from := w.tailFrom(width)
+		l, err := w.lines(ctx, proof.ExportSelection{From: from, To: w.c.Size})
+		if err != nil {
+			return nil, err
+		}
+		l.close()
+		for _, f := range l.report.Findings {
+			total.addFinding(f.Position, "%s", f.What)
+		}
+		if newest := l.report.SignedTime; newest != nil || from <= w.signed.Removed+1 {
+			return newest, nil
+		}
+	}
+	return nil, nil
+}
+
+// tailFrom returns the first of the newest positions, without removed ones and lost ones at the beginning.
+func (w *watch) tailFrom(width uint64) uint64 {
+	from := max(w.signed.Removed, w.c.Size-min(width, w.c.Size)) + 1
+	if lost, ok := spans.At(w.signed.Lost, from); ok {
+		return lost.To + 1
+	}
+	return from
 }
 
 // lines verifies a range of events by their proofs. It does not begin or end within lost positions. The

@@ -414,6 +414,9 @@ def verify(directory, options):
     named = {name for tenant, name in v.named if tenant != "@ledger" or not v.m["tenant"]}
     need(blobs == (named if v.m["blobs"] else set()), "the blobs are not the ones that the events name")
     v.check_notes()
+    signed = v.signers.signed(v.c)  # a statement among the events may have retired the key at a smaller size
+    need(v.is_trusted or signed, "the checkpoint is signed by none of the keys of the export")
+    v.is_trusted = v.is_trusted and bool(signed)
     beyond, m = v.compare_kept(options.kept), v.m
     origins = [{"ended": s.predecessor, "size": s.size, "origin": s.origin, "key": s.key.text, "trusted": s.key in v.given.trusted,
                 **v.ends.get(s.origin, {})} for s in v.signers.list if s.predecessor]

@@ -1,0 +1,406 @@
+package audit_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/mod/sumdb/note"
+	"golang.org/x/mod/sumdb/tlog"
+
+	"daybook/audit"
+	"daybook/events"
+	"daybook/internal/dev/verdicts"
+	"daybook/internal/eventproof"
+	"daybook/internal/store/stream"
+	"daybook/internal/translog"
+	"daybook/internal/translog/translogtest"
+	"daybook/proof"
+)
+
+const (
+	firstOrigin  = "example.org/ledger"
+	secondOrigin = "example.org/ledger/2"
+)
+
+// handmade is a ledger of up to 255 events that the holder of its keys writes as they like. It implements
+// audit.Archive, audit.Stream and audit.Proofs.
+type handmade struct {
+	t        *testing.T
+	messages []events.Stored
+	tree     *proof.Tree
+	signers  *proof.Signers
+	vkeys    []string
+	newest   proof.Checkpoint
+	lost     events.Lost // what it reports
+	removed  events.Removal
+}
+
+func newHandmade(t *testing.T) *handmade {
+	return &handmade{t: t, tree: proof.NewTree(verdicts.NoTiles{}), signers: &proof.Signers{}}
+}
+
+func (h *handmade) must(err error) {
+	h.t.Helper()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *handmade) last() uint64 { return h.tree.Size() }
+
+func (h *handmade) root(size uint64) proof.Hash {
+	h.t.Helper()
+	root, err := h.tree.RootAt(size)
+	h.must(err)
+	return root
+}
+
+// add records an event of the ledger, and returns its position.
+func (h *handmade) add(d events.Data) uint64 {
+	h.t.Helper()
+	return h.addOf(events.LedgerTenant, d)
+}
+
+func (h *handmade) addOf(tenant string, d events.Data) uint64 {
+	h.t.Helper()
+	raw, err := events.Encode(events.New(tenant, time.Now(), d))
+	h.must(err)
+	m := events.Stored{Seq: h.last() + 1, Subject: stream.StoredSubject(1, raw.Subject), Header: raw.Header, Body: raw.Body}
+	leaf, err := proof.LeafHash(eventproof.RecordOf(m))
+	h.must(err)
+	h.must(h.tree.Add(leaf))
+	h.messages = append(h.messages, m)
+	return m.Seq
+}
+
+// request records requests of a tenant, and returns the position of the last one.
+func (h *handmade) request(tenant string, n int) uint64 {
+	h.t.Helper()
+	for range n {
+		h.addOf(tenant, &events.ExecutionRequested{ExecutionID: events.NewID(time.Now()), Pool: events.DefaultPool})
+	}
+	return h.last()
+}
+
+// leaveOut leaves positions without an event, and records that after them in an opening that change changes.
+func (h *handmade) leaveOut(n uint64, change func(d *events.LedgerVolumeOpened)) {
+	h.t.Helper()
+	from := h.last() + 1
+	for range n {
+		h.must(h.tree.Add(proof.HoleHash(h.last() + 1)))
+	}
+	d := &events.LedgerVolumeOpened{
+		Volume: 2, First: h.last() + 1, Predecessor: events.Predecessor{Volume: 1}, Reason: events.VolumeDamaged,
+		Hole: &events.Hole{From: from, To: h.last()}, Lost: events.Lost{{From: from, To: h.last(), NamedAt: h.last() + 1}},
+	}
+	if change != nil {
+		change(d)
+	}
+	h.add(d)
+}
+
+// state signs a statement that continues the list, and records it. change changes it before.
+func (h *handmade) state(signer note.Signer, action proof.Action, vkey string, change func(st *proof.Statement)) {
+	h.t.Helper()
+	st := h.signers.Next(action, vkey, h.last())
+	if change != nil {
+		change(&st)
+	}
+	st, err := st.Sign(signer)
+	h.must(err)
+	_, err = h.signers.Add(st.Note)
+	h.must(err)
+	if action == proof.StartOrigin || action == proof.IntroduceSigner {
+		h.vkeys = append(h.vkeys, vkey)
+	}
+	h.add(eventOf(st))
+}
+
+// start starts the first origin with a new key.
+func (h *handmade) start() (note.Signer, string) {
+	h.t.Helper()
+	signer, vkey := translogtest.NewSigner(h.t, firstOrigin)
+	h.state(signer, proof.StartOrigin, vkey, func(st *proof.Statement) { st.Origin, st.Size = firstOrigin, 0 })
+	return signer, vkey
+}
+
+// succeed starts the second origin with a new key. It confirms the first events.
+func (h *handmade) succeed(size uint64) (note.Signer, string) {
+	h.t.Helper()
+	signer, vkey := translogtest.NewSigner(h.t, secondOrigin)
+	h.state(signer, proof.StartOrigin, vkey, func(st *proof.Statement) {
+		st.Origin, st.Predecessor, st.Size, st.Root = secondOrigin, firstOrigin, size, h.root(size)
+	})
+	return signer, vkey
+}
+
+// sign signs a checkpoint.
+func (h *handmade) sign(signer note.Signer, size uint64) proof.Checkpoint {
+	h.t.Helper()
+	c, err := proof.Checkpoint{Origin: signer.Name(), Size: size, Root: h.root(size)}.Sign(signer)
+	h.must(err)
+	return c
+}
+
+// contradict signs a checkpoint with a wrong tree hash.
+func (h *handmade) contradict(signer note.Signer, size uint64) proof.Checkpoint {
+	h.t.Helper()
+	c, err := proof.Checkpoint{Origin: signer.Name(), Size: size, Root: proof.Hash{1}}.Sign(signer)
+	h.must(err)
+	return c
+}
+
+// record records a checkpoint.
+func (h *handmade) record(c proof.Checkpoint) {
+	h.t.Helper()
+	h.add(&events.LedgerCheckpointed{LedgerID: "l", Origin: c.Origin, Size: c.Size, RootHash: proof.EncodeHash(c.Root), Note: string(c.Note)})
+}
+
+// finish signs all events.
+func (h *handmade) finish(signer note.Signer) proof.Checkpoint {
+	h.t.Helper()
+	h.newest = h.sign(signer, h.last())
+	return h.newest
+}
+
+func (h *handmade) ReadRaw(_ context.Context, after uint64, limit int) ([]events.Stored, error) {
+	i := slices.IndexFunc(h.messages, func(m events.Stored) bool { return m.Seq > after })
+	if i < 0 {
+		return nil, nil
+	}
+	return h.messages[i:min(len(h.messages), i+limit)], nil
+}
+func (h *handmade) LastSeq(context.Context) (uint64, error) { return h.last(), nil }
+func (h *handmade) FollowRaw(_ context.Context, _ uint64, fn func([]events.Stored, uint64) error) error {
+	return fn(h.messages, h.last())
+}
+
+func (h *handmade) EachMatching(_ context.Context, pattern string, fn func(events.Event) error) error {
+	for _, m := range h.messages {
+		if subject, _ := events.WithoutVolume(m.Subject); subject == pattern {
+			e, err := events.Decode(m.Seq, m.Message())
+			if err == nil {
+				err = fn(e)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// VKeys returns the keys of the origin of the newest checkpoint.
+func (h *handmade) VKeys() []string {
+	return slices.DeleteFunc(slices.Clone(h.vkeys), func(key string) bool { return !strings.HasPrefix(key, h.newest.Origin+"+") })
+}
+func (h *handmade) Signers() *proof.Signers          { return h.signers.Clone() }
+func (h *handmade) Lost() events.Lost                { return h.lost }
+func (h *handmade) Removed() events.Removal          { return h.removed }
+func (h *handmade) Latest() (proof.Checkpoint, bool) { return h.newest, true }
+
+func (h *handmade) Checkpoint(context.Context, uint64) (proof.Checkpoint, error) {
+	return h.newest, nil
+}
+
+func (h *handmade) CheckpointThrough(context.Context, uint64) (proof.Checkpoint, error) {
+	return h.newest, nil
+}
+func (h *handmade) Prover(proof.Checkpoint) proof.Prover { return handProver{h.tree} }
+
+// handProver proves from a tree.
+type handProver struct{ tree *proof.Tree }
+
+func (p handProver) Root(size uint64) (proof.Hash, error) { return p.tree.RootAt(size) }
+
+func (p handProver) Inclusion(seq, size uint64) (proof.Inclusion, error) {
+	hashes, err := tlog.ProveRecord(int64(size), int64(seq)-1, p.tree)
+	if err != nil {
+		return proof.Inclusion{}, err
+	}
+	leaf, err := p.tree.ReadHashes([]int64{tlog.StoredHashIndex(0, int64(seq)-1)})
+	if err != nil {
+		return proof.Inclusion{}, err
+	}
+	return proof.Inclusion{Seq: seq, Size: size, Leaf: leaf[0], Hashes: hashes}, nil
+}
+
+func (p handProver) Consistency(from, to uint64) (proof.Consistency, error) {
+	hashes, err := tlog.ProveTree(int64(to), int64(from), p.tree)
+	if err != nil {
+		return proof.Consistency{}, err
+	}
+	root, err := p.tree.RootAt(from)
+	return proof.Consistency{From: from, To: to, FromRoot: root, Hashes: hashes}, err
+}
+
+func (h *handmade) local() audit.Local { return audit.Local{Log: h, Stream: h} }
+
+// exports returns the directory of an export.
+func (h *handmade) exports(s proof.ExportSelection) string {
+	h.t.Helper()
+	out := filepath.Join(h.t.TempDir(), "export")
+	_, err := audit.Export(h.t.Context(), h.local(), audit.ExportOptions{Dir: out, Selection: s})
+	h.must(err)
+	return out
+}
+
+// dir returns an audit directory with the newest checkpoint and others.
+func (h *handmade) dir(others ...proof.Checkpoint) translog.Dir {
+	h.t.Helper()
+	dir := h.t.TempDir()
+	var notes []byte
+	for _, c := range append(others, h.newest) {
+		notes = append(append(notes, c.Note...), '\n')
+	}
+	h.must(os.WriteFile(filepath.Join(dir, "checkpoints"), notes, 0o644))
+	h.must(os.WriteFile(filepath.Join(dir, "vkey"), []byte(strings.Join(h.vkeys, "\n")+"\n"), 0o644))
+	h.must(os.WriteFile(filepath.Join(dir, "signers"), h.signers.Bytes(), 0o644))
+	return translog.Dir(dir)
+}
+
+// verifyAll verifies the ledger at rest, as an export, as a part, behind a server and as a sample.
+func (h *handmade) verifyAll(opts audit.VerifyOptions, others ...proof.Checkpoint) map[string]func() (*audit.Report, error) {
+	h.t.Helper()
+	opts.SkipBlobs = true
+	ctx := h.t.Context()
+	return map[string]func() (*audit.Report, error){
+		"at rest": func() (*audit.Report, error) {
+			o := opts
+			o.Dir = h.dir(others...)
+			return audit.Verify(ctx, h, nil, o)
+		},
+		"an export": func() (*audit.Report, error) {
+			return audit.VerifyExport(ctx, h.exports(proof.ExportSelection{}), opts)
+		},
+		"a part": func() (*audit.Report, error) {
+			return audit.VerifyExport(ctx, h.exports(proof.ExportSelection{From: 2}), opts)
+		},
+		"a server": func() (*audit.Report, error) {
+			return audit.VerifyServer(ctx, audit.NewRemote((&liar{local: h.local()}).get, nil), opts)
+		},
+		"a sample": func() (*audit.Report, error) {
+			return audit.Watch(ctx, audit.NewRemote((&liar{local: h.local()}).get, nil), audit.WatchOptions{VerifyOptions: opts, Samples: 200})
+		},
+	}
+}
+
+// expect requires a verdict of all verifications, and of verify.py on the exports.
+func (h *handmade) expect(name string, want audit.Verdict, keys []string, others ...proof.Checkpoint) {
+	h.t.Helper()
+	for of, verify := range h.verifyAll(audit.VerifyOptions{Keys: keys}, others...) {
+		if r, err := verify(); err != nil || r.Verdict != want {
+			h.t.Errorf("%s: %s: %v, want %s\n%s", name, of, err, want, r)
+		}
+	}
+	h.expectPython(name, want, keys)
+}
+
+// expectPython requires a verdict of verify.py on exports, by default one of everything and one of a part.
+func (h *handmade) expectPython(name string, want audit.Verdict, keys []string, selections ...proof.ExportSelection) {
+	h.t.Helper()
+	if selections == nil {
+		selections = []proof.ExportSelection{{}, {From: 2}}
+	}
+	var args []string
+	for _, k := range keys {
+		args = append(args, "--key", k)
+	}
+	python := verdicts.StartPython(h.t, args...)
+	for _, s := range selections {
+		if got, line, err := python.Verdict(h.exports(s)); err != nil || got != verdicts.Words(want) {
+			h.t.Errorf("%s: verify.py says %s about %+v, want %s: %s, %v", name, got, s, want, line, err)
+		}
+	}
+}
+
+// A checkpoint that a successor superseded covers nothing, also for a monitor and for a part without events.
+func TestASupersededCheckpointCoversNothing(t *testing.T) {
+	t.Parallel()
+	h := newHandmade(t)
+	first, firstKey := h.start()
+	h.request(events.DefaultTenant, 3)
+	_, secondKey := h.succeed(2)
+	h.request(events.DefaultTenant, 2)
+	c := h.finish(first)
+	both := []string{firstKey, secondKey}
+	for of, verify := range h.verifyAll(audit.VerifyOptions{Keys: both}) {
+		want := audit.IntactUpTo
+		if of == "a part" { // the list under the checkpoint has no successor
+			want = audit.NotIntact
+		}
+		if r, err := verify(); err != nil || r.Verdict != want {
+			t.Errorf("%s: %v, want %s\n%s", of, err, want, r)
+		}
+	}
+	h.expectPython("both keys", audit.IntactUpTo, both, proof.ExportSelection{})
+
+	shown := &liar{local: h.local(), change: func(answer map[string]any) { answer["tenant"] = "x" }, lines: func([]byte) []byte { return nil }}
+	r, err := audit.VerifyServer(t.Context(), audit.NewRemote(shown.get, nil), audit.VerifyOptions{Keys: both, Tenant: "x"})
+	if err != nil || r.Verdict != audit.IntactUpTo || r.Unsigned != c.Size {
+		t.Errorf("a part without events: %v\n%s", err, r)
+	}
+}
+
+// A checkpoint does not count if a statement among its events retired its key at a smaller size, although the list
+// of the source hides the statement.
+func TestAHiddenRetirement(t *testing.T) {
+	t.Parallel()
+	h := newHandmade(t)
+	first, firstKey := h.start()
+	rootSigner, root := translogtest.NewSigner(t, proof.RootKeyPrefix+"x")
+	h.state(first, proof.AddRoot, root, nil)
+	h.request(events.DefaultTenant, 2)
+	shown := h.signers.Clone()
+	h.state(rootSigner, proof.RetireSigner, firstKey, func(st *proof.Statement) { st.Size = 2 })
+	h.request(events.DefaultTenant, 2)
+	h.finish(first)
+	h.signers = shown
+	for of, verify := range h.verifyAll(audit.VerifyOptions{Keys: []string{firstKey}}) {
+		if r, err := verify(); err != nil || r.Verdict != audit.WrongKey {
+			t.Errorf("%s: %v\n%s", of, err, r)
+		}
+	}
+	h.expectPython("hidden", audit.WrongKey, []string{firstKey})
+}
+
+// The newest event that the checkpoint covers may belong to another tenant than the one whose events a server shows.
+// Then the time of the newest shown one counts for the maximum age.
+func TestWatchTheAgeOfATenant(t *testing.T) {
+	t.Parallel()
+	h := newHandmade(t)
+	first, firstKey := h.start()
+	h.request("acme", 3)
+	h.request("other", 5)
+	h.finish(first)
+	server := &liar{local: h.local(), tenant: "acme", change: func(answer map[string]any) { answer["tenant"] = "acme" }}
+	for age, want := range map[time.Duration]audit.Verdict{time.Hour: audit.Intact, time.Nanosecond: audit.IntactUpTo} {
+		opts := audit.VerifyOptions{Keys: []string{firstKey}, Tenant: "acme", MaxAge: age, SkipBlobs: true}
+		r, err := audit.Watch(t.Context(), audit.NewRemote(server.get, nil), audit.WatchOptions{VerifyOptions: opts, Samples: 3})
+		if err != nil || r.Verdict != want || r.SignedTime == nil {
+			t.Errorf("%s: %v, want %s\n%s", age, err, want, r)
+		}
+	}
+}
+
+// A monitor compares the newest remembered checkpoint, which stands for the older ones, and all others that it knows.
+func TestWatchComparesOtherCheckpoints(t *testing.T) {
+	t.Parallel()
+	h := newHandmade(t)
+	first, firstKey := h.start()
+	h.request(events.DefaultTenant, 6)
+	h.finish(first)
+	sound, other := h.sign(first, 5), h.contradict(first, 3)
+	for remembered, want := range []audit.Verdict{audit.Forked, audit.Forked, audit.Intact} {
+		opts := audit.VerifyOptions{Keys: []string{firstKey}, Known: []proof.Checkpoint{sound, other}, Remembered: remembered}
+		r, err := audit.Watch(t.Context(), audit.NewRemote((&liar{local: h.local()}).get, nil), audit.WatchOptions{VerifyOptions: opts})
+		if err != nil || r.Verdict != want {
+			t.Errorf("%d remembered: %v, want %s\n%s", remembered, err, want, r)
+		}
+	}
+}
