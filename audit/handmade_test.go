@@ -347,6 +347,35 @@ func TestASupersededCheckpointCoversNothing(t *testing.T) {
 	}
 }
 
+// The checkpoints of an ended origin that contradict the events are superseded also if only the key of the successor
+// is given.
+func TestTheKeyOfTheSuccessorIsEnough(t *testing.T) {
+	t.Parallel()
+	h := newHandmade(t)
+	first, firstKey := h.start()
+	h.request(events.DefaultTenant, 4)
+	h.record(h.contradict(first, 4))
+	second, secondKey := h.succeed(2)
+	h.request(events.DefaultTenant, 2)
+	h.finish(second)
+	beside := []proof.Checkpoint{h.contradict(first, 5), h.contradict(first, 100)}
+	for name, keys := range map[string][]string{"the second key": {secondKey}, "both keys": {firstKey, secondKey}} {
+		h.expect(name, audit.Intact, keys, beside...)
+	}
+	for of, verify := range h.verifyAll(audit.VerifyOptions{Keys: []string{firstKey}}, beside...) {
+		if r, err := verify(); err != nil || r.Verdict == audit.Intact {
+			t.Errorf("the first key: %s: %v\n%s", of, err, r)
+		}
+	}
+	// What the successor confirms is compared.
+	h.newest = proof.Checkpoint{}
+	h.record(h.contradict(first, 2))
+	h.finish(second)
+	if r, err := h.verifyAll(audit.VerifyOptions{Keys: []string{secondKey}})["an export"](); err != nil || r.Verdict != audit.NotIntact {
+		t.Errorf("a contradiction in the confirmed events: %v\n%s", err, r)
+	}
+}
+
 // A checkpoint does not count if a statement among its events retired its key at a smaller size, although the list
 // of the source hides the statement.
 func TestAHiddenRetirement(t *testing.T) {

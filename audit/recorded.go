@@ -119,7 +119,7 @@ func keysOf(list *proof.Signers) (keys []string) {
 }
 
 // isOwn reports whether a key that was given, that is beside the ledger or that its statements name signed
-// a checkpoint beside the ledger. What others signed says nothing about the events: anyone can write it there.
+// a checkpoint. What others signed beside the ledger says nothing about the events: anyone can write it there.
 func (v *verifier) isOwn(c proof.Checkpoint) bool {
 	if bytes.Equal(c.Note, v.closing) {
 		return true

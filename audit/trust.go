@@ -70,6 +70,7 @@ func (v *verifier) sawStatement(e *events.Event, d *events.LedgerSignersChanged)
 		return
 	}
 	if added {
+		v.ownKeys = nil
 		v.opts.trust.Follow(v.opts.list) // from the beginning, a list would take the square of its length
 	}
 	if st.Action != proof.StartOrigin {

@@ -472,7 +472,7 @@ func (v *verifier) checkRecordedCheckpoint(p *hashedEvent) {
 func (v *verifier) compare(c proof.Checkpoint, root proof.Hash, seq uint64) {
 	r := v.report
 	_, by, err := v.opts.trust.OpenBy(c.Note)
-	if err == nil && v.opts.trust.Superseded(c) {
+	if v.isSuperseded(c, err) {
 		r.Superseded++
 		return
 	}
@@ -504,6 +504,12 @@ func (v *verifier) compare(c proof.Checkpoint, root proof.Hash, seq uint64) {
 			v.signedUpTo(c.Size)
 		}
 	}
+}
+
+// isSuperseded reports whether a trusted successor gave up what a checkpoint says. The key of the checkpoint need
+// not be trusted, if the ledger names it. err is why no trusted key signed it.
+func (v *verifier) isSuperseded(c proof.Checkpoint, err error) bool {
+	return v.opts.trust.Superseded(c) && (err == nil || v.isOwn(c))
 }
 
 // count counts a size for which a checkpoint holds, unless it is counted already: files and stream usually
@@ -582,7 +588,7 @@ func (v *verifier) keptBeyond(c proof.Checkpoint) {
 		return
 	}
 	switch _, err := v.opts.trust.Open(c.Note); {
-	case err == nil && v.opts.trust.Superseded(c):
+	case v.isSuperseded(c, err):
 		r.Superseded++
 	case err == nil:
 		r.addBeyond("a checkpoint of %s covers %d events, but the ledger ends at %d", c.Origin, c.Size, r.Last)

@@ -80,6 +80,14 @@ class Signers:
         return c.signed_by([key for key in self.trusted if key.name == c.origin and not key.name.startswith(ROOT_PREFIX)
                             and c.size <= self.retired.get(key, c.size)])
 
+    def named(self, c):
+        """Whether one of the keys that the list names signed a checkpoint, trusted or not."""
+        keys = {key for key in self.given + [s.key for s in self.list if s.action in ("start", "introduce")] if key.name == c.origin}
+        try:
+            return bool(c.signed_by(keys))
+        except ValueError:
+            return False
+
     def sources(self, origin):
         """The signers of an origin: the sources of the trusted keys, retired or not."""
         return {self.source[key] for key in self.trusted if key.name == origin}
