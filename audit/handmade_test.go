@@ -376,6 +376,27 @@ func TestTheKeyOfTheSuccessorIsEnough(t *testing.T) {
 	}
 }
 
+// A second start of the first origin says nothing in a part either, that begins after the first one.
+func TestASecondStartInAPart(t *testing.T) {
+	t.Parallel()
+	h := newHandmade(t)
+	first, firstKey := h.start()
+	otherSigner, otherKey := translogtest.NewSigner(t, "example.org/other")
+	other := (&proof.Signers{}).Next(proof.StartOrigin, otherKey, 0)
+	other.Origin = "example.org/other"
+	other, err := other.Sign(otherSigner)
+	h.must(err)
+	h.add(eventOf(other))
+	h.request(events.DefaultTenant, 2)
+	h.finish(first)
+	h.expect("without other statements", audit.Intact, []string{firstKey})
+	_, secondKey := translogtest.NewSigner(t, firstOrigin)
+	h.state(first, proof.IntroduceSigner, secondKey, nil)
+	h.request(events.DefaultTenant, 2)
+	h.finish(first)
+	h.expect("with another statement", audit.Intact, []string{firstKey})
+}
+
 // A checkpoint does not count if a statement among its events retired its key at a smaller size, although the list
 // of the source hides the statement.
 func TestAHiddenRetirement(t *testing.T) {

@@ -55,7 +55,8 @@ func (v *verifier) sawStatement(e *events.Event, d *events.LedgerSignersChanged)
 	if err == nil {
 		err = eventproof.CompareStatement(d, st)
 	}
-	if err == nil && st.Number == 0 && v.startedAt > 0 && st.Action == proof.StartOrigin {
+	isFirst := err == nil && st.Number == 0 && st.Action == proof.StartOrigin
+	if isFirst && v.startedAt > 0 {
 		return // another server of the ledger started at the same time; the first one counts
 	}
 	if err == nil && v.wasReported(st) {
@@ -64,6 +65,9 @@ func (v *verifier) sawStatement(e *events.Event, d *events.LedgerSignersChanged)
 	added := false
 	if err == nil {
 		added, err = v.opts.list.Add(st.Note)
+	}
+	if isFirst && v.proven && errors.Is(err, proof.ErrNotNext) {
+		return // as above; the part may begin after the first start
 	}
 	if err != nil {
 		v.report.addFinding(e.Seq, "%v", err)

@@ -303,9 +303,11 @@ class Verifier:
         started = 0
         for seq, note in self.notes.items():
             known = not self.proven and not any(r.hides(note.size) for r in self.lost)
+            first = self.signers.list[:1] if self.proven else []  # a part may begin after the start
             if isinstance(note, Checkpoint) and not self.proven:
                 self.check_recorded(note, known, started)
-            elif isinstance(note, Statement) and not (note.number == 0 and started and note.action == "start"):  # another server started too
+            elif isinstance(note, Statement) and not (note.number == 0 and note.action == "start" and (
+                    started or any(s.text != note.text for s in first))):  # another server started too
                 self.signers.add(note)
                 started = started or (seq if note.action == "start" else 0)
                 self.ends[note.origin] = {"position": seq, "reason": note.reason}
