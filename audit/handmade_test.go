@@ -419,6 +419,72 @@ func TestAHiddenRetirement(t *testing.T) {
 	h.expectPython("hidden", audit.WrongKey, []string{firstKey})
 }
 
+// A memory has checkpoints of a key that was retired since at a smaller size. They still count as kept: the
+// retirement of a key changes no event.
+func TestMemoryOfARetiredKey(t *testing.T) {
+	t.Parallel()
+	made := func(h *handmade, first, second, rootSigner note.Signer, firstKey, secondKey, root string, others int) proof.Checkpoint {
+		h.state(first, proof.StartOrigin, firstKey, func(st *proof.Statement) { st.Origin, st.Size = firstOrigin, 0 })
+		h.state(first, proof.AddRoot, root, nil)
+		h.state(rootSigner, proof.IntroduceSigner, secondKey, nil)
+		h.request(events.DefaultTenant, others)
+		return h.finish(first)
+	}
+	first, firstKey := translogtest.NewSigner(t, firstOrigin)
+	second, secondKey := translogtest.NewSigner(t, firstOrigin)
+	rootSigner, root := translogtest.NewSigner(t, proof.RootKeyPrefix+"x")
+	path := filepath.Join(t.TempDir(), "seen")
+	verify := func(h *handmade, want audit.Verdict) {
+		t.Helper()
+		for of := range h.verifyAll(audit.VerifyOptions{}) {
+			if of == "a part" { // it cannot be compared with smaller ones
+				continue
+			}
+			m, err := audit.OpenMemory(path, []string{firstKey})
+			h.must(err)
+			opts := audit.VerifyOptions{Keys: m.Keys(), Known: m.Checkpoints(), Remembered: len(m.Checkpoints()), Signers: m.Signers()}
+			r, err := h.verifyAll(opts)[of]()
+			if err != nil || r.Verdict != want {
+				t.Errorf("%s: %v, want %s\n%s", of, err, want, r)
+				continue
+			}
+			h.must(m.Keep(r))
+		}
+	}
+	h := newHandmade(t)
+	c := made(h, first, second, rootSigner, firstKey, secondKey, root, 5)
+	verify(h, audit.Intact)
+	retire := func(h *handmade) {
+		h.state(rootSigner, proof.RetireSigner, firstKey, func(st *proof.Statement) { st.Size = 4 })
+		h.request(events.DefaultTenant, 2)
+		h.finish(second)
+	}
+	retire(h)
+	verify(h, audit.Intact)
+	verify(h, audit.Intact) // the memory has the retirement now
+	m, err := audit.OpenMemory(path, nil)
+	h.must(err)
+	if !slices.ContainsFunc(m.Checkpoints(), func(k proof.Checkpoint) bool { return k.Size == c.Size }) {
+		t.Error("the checkpoint of the retired key is forgotten")
+	}
+
+	// A history that differs from the kept one after the retirement.
+	path = filepath.Join(t.TempDir(), "other")
+	m, err = audit.OpenMemory(path, []string{firstKey})
+	h.must(err)
+	forked := newHandmade(t)
+	made(forked, first, second, rootSigner, firstKey, secondKey, root, 5)
+	r, err := forked.verifyAll(audit.VerifyOptions{Keys: m.Keys()})["an export"]()
+	h.must(err)
+	h.must(m.Keep(r))
+	m, err = audit.OpenMemory(path, nil)
+	h.must(err)
+	r, err = h.verifyAll(audit.VerifyOptions{Keys: m.Keys(), Known: m.Checkpoints(), Remembered: 1, Signers: &proof.Signers{}})["an export"]()
+	if err != nil || r.Verdict != audit.Forked {
+		t.Errorf("another history: %v\n%s", err, r)
+	}
+}
+
 // The newest event that the checkpoint covers may belong to another tenant than the one whose events a server shows.
 // Then the time of the newest shown one counts for the maximum age.
 func TestWatchTheAgeOfATenant(t *testing.T) {
