@@ -485,6 +485,52 @@ func TestMemoryOfARetiredKey(t *testing.T) {
 	}
 }
 
+// Two lists of signers that contradict each other are two histories of the operator only if a trusted key signed
+// the second one: anyone can start an origin.
+func TestContradictoryListsOfSigners(t *testing.T) {
+	t.Parallel()
+	h := newHandmade(t)
+	first, firstKey := h.start()
+	older := h.signers.Clone()
+	_, secondKey := translogtest.NewSigner(t, firstOrigin)
+	h.state(first, proof.IntroduceSigner, secondKey, nil)
+	h.request(events.DefaultTenant, 3)
+	h.finish(first)
+	kept := h.signers.Clone()
+	stranger, strangerKey := translogtest.NewSigner(t, secondOrigin)
+	_, thirdKey := translogtest.NewSigner(t, firstOrigin)
+	for name, tt := range map[string]struct {
+		signer note.Signer
+		action proof.Action
+		key    string
+		keys   []string
+		want   audit.Verdict
+	}{
+		"a stranger":                {stranger, proof.StartOrigin, strangerKey, []string{firstKey}, audit.NotIntact},
+		"a stranger that was given": {stranger, proof.StartOrigin, strangerKey, []string{firstKey, strangerKey}, audit.Forked},
+		"the trusted key":           {first, proof.IntroduceSigner, thirdKey, []string{firstKey}, audit.Forked},
+	} {
+		st := older.Next(tt.action, tt.key, 1)
+		if tt.action == proof.StartOrigin {
+			st.Origin, st.Predecessor, st.Root = secondOrigin, firstOrigin, h.root(1)
+		}
+		st, err := st.Sign(tt.signer)
+		h.must(err)
+		other := older.Clone()
+		_, err = other.Add(st.Note)
+		h.must(err)
+		server := &liar{local: h.local(), change: func(answer map[string]any) { answer["signers"] = string(other.Bytes()) }}
+		opts := audit.VerifyOptions{Keys: tt.keys, Signers: kept, SkipBlobs: true}
+		r, err := audit.VerifyServer(t.Context(), audit.NewRemote(server.get, nil), opts)
+		if err != nil || r.Verdict != tt.want {
+			t.Errorf("%s: a server: %v, want %s\n%s", name, err, tt.want, r)
+		}
+		if r, err = audit.Watch(t.Context(), audit.NewRemote(server.get, nil), audit.WatchOptions{VerifyOptions: opts}); err != nil || r.Verdict != tt.want {
+			t.Errorf("%s: a sample: %v, want %s\n%s", name, err, tt.want, r)
+		}
+	}
+}
+
 // The newest event that the checkpoint covers may belong to another tenant than the one whose events a server shows.
 // Then the time of the newest shown one counts for the maximum age.
 func TestWatchTheAgeOfATenant(t *testing.T) {

@@ -20,6 +20,7 @@ func (opts *VerifyOptions) follow(signers []byte) {
 		err = list.Continues(opts.Signers)
 	}
 	if opts.notFollowed = err; err != nil {
+		opts.forked = errors.Is(err, proof.ErrOtherSigners) && list.Forks(opts.Signers, opts.Keys)
 		opts.followKept()
 		return
 	}
@@ -41,7 +42,7 @@ func (v *verifier) reportSigners() {
 	case err == nil:
 	case errors.Is(err, proof.ErrShorterSigners):
 		v.report.addBeyond("%v", err)
-	case errors.Is(err, proof.ErrOtherSigners):
+	case v.opts.forked:
 		v.report.addContradiction(0, 0, "%v", err)
 	default:
 		v.report.addFinding(0, "%v", err)

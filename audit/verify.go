@@ -84,10 +84,12 @@ type VerifyOptions struct {
 	Progress func(done, total uint64)
 
 	// list are the statements about the signers that come with the data, trust follows them from
-	// Keys, and notFollowed is why those of Signers were followed instead. follow sets all.
+	// Keys, and notFollowed is why those of Signers were followed instead: forked is true if a trusted key
+	// signed another list. follow sets all.
 	list        *proof.Signers
 	trust       *proof.Trust
 	notFollowed error
+	forked      bool
 	// given are the keys that the caller gave, if Keys were replaced by those that come with the data.
 	given []string
 }

@@ -211,7 +211,7 @@ func (w *watch) lines(ctx context.Context, s proof.ExportSelection) (*lineVerifi
 		return nil, err
 	}
 	opts := w.opts.VerifyOptions
-	opts.Known, opts.MaxAge = nil, 0
+	opts.Known, opts.MaxAge, opts.notFollowed = nil, 0, nil // the whole report has these findings
 	l := newLineVerifier(opts, w.c, s)
 	l.rules.off = true // they need the events before it
 	l.expectLost(slices.DeleteFunc(slices.Clone(w.signed.Lost), func(r events.LostRange) bool { return r.From < s.From || r.To > s.To }))

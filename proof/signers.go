@@ -114,6 +114,20 @@ func (s *Signers) Continues(kept *Signers) error {
 	return nil
 }
 
+// Forks reports whether the list contradicts another one, and a key that a verifier with the given keys trusts
+// signed the first statement that does. Anyone can start an origin, so that a contradiction alone says nothing
+// about the trusted keys.
+func (s *Signers) Forks(kept *Signers, given []string) bool {
+	for i, st := range s.list[:min(len(s.list), len(kept.list))] {
+		if st.Hash() == kept.list[i].Hash() {
+			continue
+		}
+		trust := (&Signers{list: s.list[:i]}).Trust(given)
+		return slices.ContainsFunc(st.by, func(k string) bool { return trust.sources[k] != "" && !trust.Retired(k) })
+	}
+	return false
+}
+
 // Origin returns the current origin, or an empty string.
 func (s *Signers) Origin() string {
 	if len(s.list) == 0 {
