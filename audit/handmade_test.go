@@ -531,6 +531,56 @@ func TestContradictoryListsOfSigners(t *testing.T) {
 	}
 }
 
+// A loss that the source does not report is in the report, if the newest opening names it. Otherwise it is a finding.
+func TestLossesThatTheSourceHides(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		change func(d *events.LedgerVolumeOpened)
+		want   audit.Verdict
+	}{
+		"named":              {nil, audit.Intact},
+		"of an early build":  {func(d *events.LedgerVolumeOpened) { d.Lost = nil }, audit.Intact},
+		"not named":          {func(d *events.LedgerVolumeOpened) { d.Lost = events.Lost{{From: 2, To: 2, NamedAt: d.First}} }, audit.NotIntact},
+		"a list of nonsense": {func(d *events.LedgerVolumeOpened) { d.Lost = events.Lost{{From: 5, To: 2, NamedAt: 1}} }, audit.NotIntact},
+	} {
+		h := newHandmade(t)
+		first, firstKey := h.start()
+		h.request(events.DefaultTenant, 3)
+		h.leaveOut(4, tt.change)
+		h.request(events.DefaultTenant, 2)
+		h.finish(first)
+		for of, verify := range h.verifyAll(audit.VerifyOptions{Keys: []string{firstKey}}) {
+			if of == "a sample" {
+				continue // it believes what the server reports as lost
+			}
+			r, err := verify()
+			if err != nil || r.Verdict != tt.want {
+				t.Errorf("%s: %s: %v, want %s\n%s", name, of, err, tt.want, r)
+			} else if named := len(r.Lost) == 1 && r.Lost[0] == (audit.LostPositions{From: 5, To: 8, NamedBy: 9}); named != (tt.want == audit.Intact) {
+				t.Errorf("%s: %s: %v are lost\n%s", name, of, r.Lost, r)
+			}
+		}
+		h.expectPython(name, tt.want, []string{firstKey})
+	}
+}
+
+// A newer opening lists the losses of earlier ones too.
+func TestANewerOpeningHidesNoLoss(t *testing.T) {
+	t.Parallel()
+	h := newHandmade(t)
+	first, firstKey := h.start()
+	h.leaveOut(2, nil)
+	h.request(events.DefaultTenant, 1)
+	h.leaveOut(2, nil)
+	h.finish(first)
+	for _, of := range []string{"at rest", "an export", "a server"} {
+		if r, err := h.verifyAll(audit.VerifyOptions{Keys: []string{firstKey}})[of](); err != nil || r.Verdict != audit.NotIntact {
+			t.Errorf("%s: %v\n%s", of, err, r)
+		}
+	}
+	h.expectPython("two openings", audit.NotIntact, []string{firstKey}, proof.ExportSelection{})
+}
+
 // The newest event that the checkpoint covers may belong to another tenant than the one whose events a server shows.
 // Then the time of the newest shown one counts for the maximum age.
 func TestWatchTheAgeOfATenant(t *testing.T) {
@@ -547,6 +597,40 @@ func TestWatchTheAgeOfATenant(t *testing.T) {
 		if err != nil || r.Verdict != want || r.SignedTime == nil {
 			t.Errorf("%s: %v, want %s\n%s", age, err, want, r)
 		}
+	}
+}
+
+// A running server still reports a loss after it removed the volume that has the event about it.
+func TestALossInARemovedVolume(t *testing.T) {
+	t.Parallel()
+	h := newHandmade(t)
+	first, firstKey := h.start()
+	h.request(events.DefaultTenant, 2)
+	h.leaveOut(2, nil)
+	h.lost = events.Lost{{From: 4, To: 5, NamedAt: 6}}
+	closing := h.sign(first, 6)
+	last := h.add(&events.LedgerVolumeSealed{Volume: 2, First: 6, Reason: events.VolumeAsked, Closing: &events.ClosingCheckpoint{Origin: closing.Origin, Size: closing.Size, RootHash: proof.EncodeHash(closing.Root), Note: string(closing.Note)}})
+	h.request(events.DefaultTenant, 1)
+	removed := &events.LedgerVolumeRemoved{
+		Volume: 2, First: 6, Last: last, Ended: events.Instant{Time: time.Now()}, RootHash: proof.EncodeHash(h.root(last)),
+		Closing: events.ClosingCheckpoint{Origin: closing.Origin, Size: closing.Size, RootHash: proof.EncodeHash(closing.Root), Note: string(closing.Note)},
+	}
+	h.removed = events.Removal{LedgerVolumeRemoved: removed, Seq: h.add(removed), At: time.Now()}
+	h.request(events.DefaultTenant, 1)
+	h.finish(first)
+	server := &liar{local: h.local(), change: func(answer map[string]any) { answer["lost"], answer["removed"] = h.lost, last }}
+	opts := audit.VerifyOptions{Keys: []string{firstKey}, SkipBlobs: true}
+	r, err := audit.VerifyServer(t.Context(), audit.NewRemote(server.get, nil), opts)
+	if err != nil || r.Verdict != audit.Intact || len(r.Removed) != 1 || !r.Complete {
+		t.Errorf("a server: %v\n%s", err, r)
+	}
+	if r, err = audit.Watch(t.Context(), audit.NewRemote(server.get, nil), audit.WatchOptions{VerifyOptions: opts, Samples: 20}); err != nil || r.Verdict != audit.Intact {
+		t.Errorf("a sample: %v\n%s", err, r)
+	}
+	// A loss after the removed volumes must be recorded.
+	h.lost = events.Lost{{From: last + 1, To: last + 1, NamedAt: last + 2}}
+	if r, err = audit.VerifyServer(t.Context(), audit.NewRemote(server.get, nil), opts); err != nil || r.Verdict != audit.NotIntact {
+		t.Errorf("a loss that no event records: %v\n%s", err, r)
 	}
 }
 

@@ -134,9 +134,12 @@ type verifier struct {
 	times eventTimes
 	// counted are the newest sizes for which a checkpoint holds, in order.
 	counted []uint64
-	// lost are the positions that the source reports as lost. named are those that an event
-	// records as lost.
+	// lost are the positions that the source reports as lost. named are those that the newest event about
+	// losses records, and listsAll is true if it lists those of earlier events too. holes are positions that
+	// the source does not report, and that the event after them records.
 	lost, named events.Lost
+	listsAll    bool
+	holes       []LostPositions
 	// foreignOrigin is the ledger that the newest checkpoint of Report.Foreign names.
 	foreignOrigin string
 	// proven is true if each event comes with its own proof and no tree is computed.
@@ -367,9 +370,11 @@ func (v *verifier) take(ctx context.Context, p *hashedEvent) error {
 				return err
 			}
 		default:
+			from := v.tree.Size() + 1
 			if err := eventproof.AddHoleLeavesContext(ctx, v.tree, p.stored); err != nil {
 				return err
 			}
+			v.holes = append(v.holes, LostPositions{From: from, To: seq - 1, NamedBy: seq})
 		}
 		if err := v.tree.Add(p.leaf); err != nil {
 			return err
@@ -381,7 +386,7 @@ func (v *verifier) take(ctx context.Context, p *hashedEvent) error {
 		return v.failed() //nolint:nilerr // reported; the rest is still verified
 	}
 	if d, ok := p.event.Data.(*events.LedgerVolumeOpened); ok && d.Reason == events.VolumeDamaged {
-		v.named = d.Losses(seq)
+		v.named, v.listsAll = d.Losses(seq), len(d.Lost) > 0
 	}
 	p.event.RemovedBefore, p.event.Removed = p.stored.RemovedBefore, p.stored.Removed
 	if d, ok := p.event.Data.(*events.LedgerVolumeRemoved); ok {
@@ -614,12 +619,24 @@ func (v *verifier) checkLost() {
 			break
 		}
 		i := slices.IndexFunc(v.named, func(n events.LostRange) bool { return n.From == r.From })
+		if i < 0 && r.To <= v.removedUpTo { // the event that records it was removed too
+			continue
+		}
 		if i < 0 || v.named[i].To != r.To || v.named[i].NamedAt != r.NamedAt || v.named[i].Unreadable != r.Unreadable || !slices.Equal(v.named[i].Hashes, r.Hashes) {
 			v.report.addFinding(0, "positions %d to %d are missing, and no event that was read records them as lost", r.From, r.To)
 			continue
 		}
 		v.report.Lost = append(v.report.Lost, LostPositions{From: r.From, To: r.To, NamedBy: r.NamedAt, Proven: len(r.Hashes) > 0})
 	}
+	for _, h := range v.holes {
+		// Events of early versions list only their own hole.
+		if !spans.Covers(v.named, h.From, h.To) && (v.listsAll || len(v.named) == 0) {
+			v.report.addFinding(0, "positions %d to %d are missing, and the newest event that records losses does not name them", h.From, h.To)
+			continue
+		}
+		v.report.Lost = append(v.report.Lost, h)
+	}
+	slices.SortFunc(v.report.Lost, func(a, b LostPositions) int { return cmp.Compare(a.From, b.From) })
 }
 
 // verifyHeap verifies a heap in pieces if blobs supports it.

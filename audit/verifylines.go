@@ -127,8 +127,15 @@ func (l *lineVerifier) takeLine(ctx context.Context, p *hashedEvent) error {
 		return fmt.Errorf("%w: event %d follows, but the checkpoint covers %d events only", events.ErrDamaged, seq, l.c.Size)
 	case p.err != nil && p.leaf == (proof.Hash{}):
 		return fmt.Errorf("after event %d: %w: %w", l.last, p.err, events.ErrDamaged)
-	case seq <= l.last || l.s.IsUnfiltered() && seq != l.last+1 && !spans.Covers(l.lost, l.last+1, seq-1) && !fillsHole(l.last, p):
+	case seq <= l.last:
 		return fmt.Errorf("%w: event %d is followed by %d", events.ErrDamaged, l.last, seq)
+	case l.s.IsUnfiltered() && seq != l.last+1 && !spans.Covers(l.lost, l.last+1, seq-1):
+		if !fillsHole(l.last, p) {
+			return fmt.Errorf("%w: event %d is followed by %d", events.ErrDamaged, l.last, seq)
+		}
+		if l.proven { // otherwise take notes it
+			l.holes = append(l.holes, LostPositions{From: l.last + 1, To: seq - 1, NamedBy: seq})
+		}
 	}
 	l.last = seq
 	if p.err == nil {
