@@ -1,9 +1,12 @@
 package audit
 
 import (
+	"cmp"
+	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"slices"
 
 	"daybook/events"
@@ -111,8 +114,9 @@ const (
 type namedBlobs struct {
 	table   *spill.Table
 	tenants *numbers
-	// odd are the hashes that are not 32 bytes in hex. No blob has such a hash.
-	odd numbers
+	// odd has the beginnings of the first mostFindings hashes that are not 32 bytes in hex, by the SHA-256 of
+	// the text. No blob has such a hash.
+	odd map[[sha256.Size]byte]string
 }
 
 type blobKey [4 + 1 + 32]byte
@@ -124,7 +128,7 @@ const (
 )
 
 func newNamedBlobs(tenants *numbers) *namedBlobs {
-	return &namedBlobs{table: spill.NewTable(len(blobKey{}), 9, tableMemory), tenants: tenants}
+	return &namedBlobs{table: spill.NewTable(len(blobKey{}), 9, tableMemory), tenants: tenants, odd: map[[sha256.Size]byte]string{}}
 }
 
 func (n *namedBlobs) key(b Blob) (k blobKey) {
@@ -136,7 +140,11 @@ func (n *namedBlobs) key(b Blob) (k blobKey) {
 		copy(k[5:], raw)
 	} else {
 		k[4] |= isOdd
-		binary.BigEndian.PutUint32(k[5:], n.odd.number(b.SHA256))
+		sum := sha256.Sum256([]byte(b.SHA256))
+		copy(k[5:], sum[:])
+		if n.odd[sum] == "" && len(n.odd) < mostFindings {
+			n.odd[sum] = fmt.Sprintf("%.80q", b.SHA256)
+		}
 	}
 	return k
 }
@@ -164,7 +172,7 @@ func (n *namedBlobs) each(fn func(b Blob, seq uint64) error) error {
 		}
 		b := Blob{Tenant: n.tenants.names[binary.BigEndian.Uint32(k)], Heap: k[4]&isHeap != 0, SHA256: hex.EncodeToString(k[5:])}
 		if k[4]&isOdd != 0 {
-			b.SHA256 = n.odd.names[binary.BigEndian.Uint32(k[5:])]
+			b.SHA256 = cmp.Or(n.odd[[sha256.Size]byte(k[5:])], "with a malformed hash")
 		}
 		return fn(b, binary.BigEndian.Uint64(v))
 	})

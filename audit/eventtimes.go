@@ -48,10 +48,12 @@ func (list *eventTimes) cut(position uint64) (newest, next *time.Time) {
 func (list eventTimes) around(position uint64) (newest, next *time.Time) {
 	i, _ := slices.BinarySearchFunc(list, position+1, func(e eventTime, p uint64) int { return cmp.Compare(e.position, p) })
 	if i > 0 {
-		newest = &list[i-1].time
+		t := list[i-1].time // the list moves its times when it is full
+		newest = &t
 	}
 	if i < len(list) && (i > 0 || list[i].position == position+1) { // else earlier ones may be missing in the list
-		next = &list[i].time
+		t := list[i].time
+		next = &t
 	}
 	return newest, next
 }

@@ -600,6 +600,29 @@ func TestWatchTheAgeOfATenant(t *testing.T) {
 	}
 }
 
+// The text of an event adds no line to a report, and no control characters.
+func TestReportsShowNoControlCharacters(t *testing.T) {
+	t.Parallel()
+	h := newHandmade(t)
+	h.start()
+	signer, vkey := translogtest.NewSigner(t, secondOrigin)
+	st := h.signers.Next(proof.StartOrigin, vkey, 1)
+	st.Origin, st.Predecessor, st.Root = secondOrigin, firstOrigin, h.root(1)
+	st, err := st.Sign(signer)
+	h.must(err)
+	_, err = h.signers.Add(st.Note)
+	h.must(err)
+	d := eventOf(st)
+	d.Ended.Reason = "lost\r\x1b[2KINTACT\n\u009b1A\u202e\u2028 größer"
+	h.vkeys = append(h.vkeys, vkey)
+	h.add(d)
+	h.finish(signer)
+	r, err := h.verifyAll(audit.VerifyOptions{Keys: []string{vkey}})["an export"]()
+	if err != nil || r.Verdict != audit.Intact || !strings.Contains(r.String(), `says: lost\r\x1b[2KINTACT\n\u009b1A\u202e\u2028 größer`) {
+		t.Errorf("%v\n%s", err, r)
+	}
+}
+
 // A running server still reports a loss after it removed the volume that has the event about it.
 func TestALossInARemovedVolume(t *testing.T) {
 	t.Parallel()

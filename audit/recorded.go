@@ -19,6 +19,9 @@ type recorded struct {
 	incomplete bool
 }
 
+// mostNoteBytes is the maximum length in bytes of the statements in memory. It is more than a list has.
+const mostNoteBytes = 8 << 20
+
 // readRecorded reads the statements in the events. What is not valid, take reports later.
 func readRecorded(ctx context.Context, archive Archive) (r recorded, err error) {
 	if l, ok := archive.(interface{ Lost() events.Lost }); ok {
@@ -27,8 +30,12 @@ func readRecorded(ctx context.Context, archive Archive) (r recorded, err error) 
 	if l, ok := archive.(interface{ Removed() events.Removal }); ok {
 		r.incomplete = r.incomplete || l.Removed().UpTo() > 0
 	}
+	length := 0
 	err = archive.EachMatching(ctx, events.SignersSubject(events.LedgerTenant), func(e events.Event) error {
 		if d, ok := e.Data.(*events.LedgerSignersChanged); ok {
+			if length += len(d.Note); length > mostNoteBytes {
+				return nil
+			}
 			if st, err := proof.ParseStatement([]byte(d.Note)); err == nil {
 				r.notes = append(r.notes, st)
 			}

@@ -2,8 +2,10 @@ package audit
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"daybook/events"
 	"daybook/proof"
@@ -313,8 +315,23 @@ func (r *Report) String() string {
 	return b.String()
 }
 
-// inLine escapes line breaks. An export may contain any text and MUST NOT add lines to the report.
-func inLine(text string) string { return strings.ReplaceAll(text, "\n", `\n`) }
+// inLine escapes line breaks and all other characters that are not visible. An export may contain any text, and
+// MUST NOT add lines to the report or control the terminal.
+func inLine(text string) string {
+	isHidden := func(r rune) bool { return !unicode.IsGraphic(r) }
+	if !strings.ContainsFunc(text, isHidden) {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		if isHidden(r) {
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
 
 // signedByOthers sets the finding that no checkpoint is signed with any of the given keys. beside
 // are the keys found beside the data, the newest last.

@@ -237,7 +237,12 @@ func (v *verifier) readOffered(ctx context.Context, r *Remote, c proof.Checkpoin
 	if err != nil {
 		return err
 	}
+	left := s.To - s.From + 1
 	return r.Lines(ctx, c, s, 0, func(line, _ []byte) error {
+		if left == 0 {
+			return &AnswerError{fmt.Errorf("the server sent more events than positions %d to %d", s.From, s.To)}
+		}
+		left--
 		record, err := proof.ParseLine(line)
 		if m := eventproof.StoredOf(record); err == nil && eventproof.HoldsCheckpoint(m) {
 			if found, err := eventproof.CheckpointIn(m); err == nil && found.Note != nil {

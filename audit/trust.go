@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -148,12 +149,18 @@ func (v *verifier) checkUncomparable() {
 			v.report.addFinding(seq, "the origin %s starts after %d events of %s, which cannot be compared, because events were lost and their hashes too; the origin had to end, and it did not", st.Origin, st.Size, st.Predecessor)
 		}
 	}
-	for _, c := range v.uncomparable {
-		r, ok := eventproof.UnknownIn(v.lost, c.Size)
-		if !ok || v.startedAt == 0 || r.NamedAt < v.startedAt || v.opts.trust.Superseded(c) {
+	groups := slices.SortedFunc(maps.Keys(v.uncomparable), func(a, b uncomparable) int {
+		return cmp.Or(cmp.Compare(a.namedAt, b.namedAt), cmp.Compare(a.origin, b.origin))
+	})
+	for _, of := range groups {
+		if v.startedAt == 0 || of.namedAt < v.startedAt {
 			continue
 		}
-		v.report.addFinding(r.NamedAt, "a checkpoint of %s over %d events cannot be compared, because events were lost and their hashes too; the origin had to end, and it did not", c.Origin, c.Size)
+		for _, size := range v.uncomparable[of] {
+			if !v.opts.trust.Superseded(proof.Checkpoint{Origin: of.origin, Size: size}) {
+				v.report.addFinding(of.namedAt, "a checkpoint of %s over %d events cannot be compared, because events were lost and their hashes too; the origin had to end, and it did not", of.origin, size)
+			}
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -148,9 +149,9 @@ type verifier struct {
 	// what the events of successors state, by their origin.
 	startedAt uint64
 	reasons   map[string]OriginChange
-	// uncomparable are the trusted checkpoints over lost events whose hashes are unknown, and unconfirmed the
-	// starts of successors after such events, by the position of their event.
-	uncomparable []proof.Checkpoint
+	// uncomparable has the sizes of the trusted checkpoints over lost events whose hashes are unknown, and
+	// unconfirmed the starts of successors after such events, by the position of their event.
+	uncomparable map[uncomparable][]uint64
 	unconfirmed  map[uint64]proof.Statement
 	// hidden are the known checkpoints that end inside a lost tile, and holds is the size of the largest
 	// remembered one that holds.
@@ -173,11 +174,18 @@ func newVerifier(opts VerifyOptions, partial bool) *verifier {
 		opts.followKept()
 	}
 	v := &verifier{
-		opts: opts, reasons: map[string]OriginChange{}, unconfirmed: map[uint64]proof.Statement{}, report: r, rules: newRules(r, partial), kept: map[uint64][]proof.Checkpoint{},
+		opts: opts, reasons: map[string]OriginChange{}, unconfirmed: map[uint64]proof.Statement{}, report: r, rules: newRules(r, partial), kept: map[uint64][]proof.Checkpoint{}, uncomparable: map[uncomparable][]uint64{},
 		tree: proof.NewTree(recent), recent: recent, known: bySize(opts.Known), signers: signerState{newest: map[string]uint64{}, offered: map[string]proof.Checkpoint{}},
 	}
 	v.reportSigners()
 	return v
+}
+
+// uncomparable is the origin of checkpoints that cannot be compared because of a loss, and the position of the
+// event that records the loss first.
+type uncomparable struct {
+	origin  string
+	namedAt uint64
 }
 
 // bySize groups checkpoints by their size.
@@ -607,9 +615,20 @@ func (v *verifier) keptBeyond(c proof.Checkpoint) {
 // noteUncomparable counts a checkpoint that cannot be compared because of lost events.
 func (v *verifier) noteUncomparable(c proof.Checkpoint) {
 	v.report.Incomparable++
-	if _, err := v.opts.trust.Open(c.Note); err == nil {
-		v.uncomparable = append(v.uncomparable, c)
+	r, unknown := eventproof.UnknownIn(v.lost, c.Size)
+	if !unknown {
+		return
 	}
+	if _, err := v.opts.trust.Open(c.Note); err != nil {
+		return
+	}
+	of := uncomparable{strings.Clone(c.Origin), r.NamedAt}
+	sizes := v.uncomparable[of]
+	i, _ := slices.BinarySearch(sizes, c.Size)
+	if sizes = slices.Insert(sizes, i, c.Size); len(sizes) > mostFindings {
+		sizes = sizes[:mostFindings] // if the smaller ones are superseded, the larger ones are too
+	}
+	v.uncomparable[of] = sizes
 }
 
 // checkLost compares the positions accepted as lost with those that the ledger records as lost.
@@ -649,6 +668,8 @@ func verifyHeap(ctx context.Context, blobs Blobs, b Blob) error {
 	return err
 }
 
+var errNoSuchHash = errors.New("the event does not name it by a SHA-256")
+
 // readBlobs reads every blob that an event names, which verifies its hash. It returns an
 // *AnswerError if a server did not answer and nothing else is wrong.
 func (v *verifier) readBlobs(ctx context.Context, blobs Blobs) error {
@@ -663,7 +684,9 @@ func (v *verifier) readBlobs(ctx context.Context, blobs Blobs) error {
 	for range max(2, runtime.GOMAXPROCS(0)) {
 		readers.Go(func() {
 			for o := range work {
-				if o.blob.Heap {
+				if !events.ValidHash(o.blob.SHA256) { // a server could answer anything to such a path
+					o.err = errNoSuchHash
+				} else if o.blob.Heap {
 					o.err = verifyHeap(ctx, blobs, o.blob)
 				} else {
 					_, o.err = blobs.Text(ctx, o.blob.Tenant, o.blob.SHA256)

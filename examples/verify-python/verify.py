@@ -451,6 +451,10 @@ def verdict(directory, options):
     except DATA_ERRORS as e:
         return "NOT INTACT", [str(e) if isinstance(e, (ValueError, OSError)) else f"the data is malformed: {e!r}"], {"complete": False, "origins": []}
 
+def visible(text):
+    """Escapes line breaks and other characters that are not visible."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
 def seconds(text):
     """Parses 24h, 90m or 30s."""
     return float(text[:-1]) * 60 ** "smh".index(text[-1:])
@@ -481,7 +485,7 @@ def main():
             if args.json:
                 print(json.dumps({"ok": word == "INTACT", "verdict": word.lower().replace(" ", "_"), "message": lines[0], **report}), flush=True)
             else:
-                print(title, "\n  ".join(line.replace("\n", "\\n") for line in lines[:1 if args.batch else None]), flush=True)
+                print(title, "\n  ".join(map(visible, lines[:1 if args.batch else None])), flush=True)
     except (Usage, ValueError, OSError) as e:
         parser.error(str(e))
     return 0 if args.batch else STATUS[word]
