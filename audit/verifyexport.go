@@ -247,7 +247,7 @@ func checkFiles(ctx context.Context, dir string, m proof.Manifest) error {
 	if len(m.Files) < len(want) {
 		return fmt.Errorf("the manifest does not list the file %s", want[len(m.Files)])
 	}
-	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	return filepath.WalkDir(dir+string(filepath.Separator), func(path string, d fs.DirEntry, err error) error { // dir may be a symbolic link
 		if err != nil {
 			return err
 		}

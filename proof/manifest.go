@@ -203,6 +203,11 @@ func ParseManifest(raw []byte) (m Manifest, err error) {
 	if m.Root, err = DecodeHash(p.Root); err != nil {
 		return m, fmt.Errorf("the manifest's tree hash: %w", err)
 	}
+	for _, key := range m.VKeys {
+		if canonicalVKey(key) != key {
+			return m, fmt.Errorf("the manifest's key %.80q is not in its only form", key)
+		}
+	}
 	if m.Selection.Since, err = parseBound(p.Since); err != nil {
 		return m, fmt.Errorf("the manifest's time: %w", err)
 	}
