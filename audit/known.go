@@ -136,6 +136,8 @@ func (v *verifier) knownBeyond(c proof.Checkpoint, last uint64) {
 		v.report.addBeyond("the kept checkpoint covers %d events, but the %s ends at %d", c.Size, v.report.noun(), last)
 	case eventproof.IsInLostTile(v.lost, c.Size):
 		v.hidden = append(v.hidden, c)
+	case c.Size == 0: // the tree had this size before the first event
+		v.compareKnown(c, proof.NewTree(nil).Root())
 	default:
 		v.report.addFinding(0, "the kept checkpoint of %d events cannot be compared", c.Size)
 	}

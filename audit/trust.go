@@ -89,6 +89,10 @@ func (v *verifier) sawStatement(e *events.Event, d *events.LedgerSignersChanged)
 		return
 	}
 	v.reasons[st.Origin] = OriginChange{Position: e.Seq, Reason: d.Ended.Reason}
+	if st.Size >= e.Seq { // the tree hash could not be compared
+		v.report.addFinding(e.Seq, "the origin %s confirms %d events of %s, more than there were", st.Origin, st.Size, st.Predecessor)
+		return
+	}
 	if v.proven {
 		return
 	}

@@ -283,3 +283,26 @@ func TestALossEndsTheSuccessorToo(t *testing.T) {
 	w.checkpoint()
 	w.judge(audit.NotIntact, w.vkeys, 0, held)
 }
+
+// A successor confirms no events after its start. A checkpoint of no events agrees with every ledger.
+func TestSizesOfSuccessors(t *testing.T) {
+	t.Parallel()
+	start := func() *written {
+		w := newWritten(t)
+		w.startOrigin("example.org/ledger", 0)
+		w.request(5)
+		return w
+	}
+	w := start()
+	w.roots[0] = proof.NewTree(verdicts.NoTiles{}).Root()
+	w.checkpoint()
+	w.judge(audit.Intact, w.vkeys, 0, w.sign(0))
+
+	for size, want := range map[uint64]audit.Verdict{5: audit.Intact, 6: audit.NotIntact, 7: audit.NotIntact, 100: audit.NotIntact} {
+		w = start()
+		w.startOrigin("example.org/ledger/2", size)
+		w.request(9)
+		w.checkpoint()
+		w.judge(want, w.vkeys, 0)
+	}
+}
