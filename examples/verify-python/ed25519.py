@@ -32,7 +32,10 @@ def verify(public, message, signature):
     if len(signature) != 64 or s >= L:
         return False
     h = int.from_bytes(hashlib.sha512(signature[:32] + public + message).digest(), "little") % L
-    x, y, z, t = point_decode(public)
+    try:
+        x, y, z, t = point_decode(public)
+    except ValueError:  # nothing verifies under such a key
+        return False
     minus = -x % P, y, z, -t % P
     terms = None, BASE, minus, point_add(BASE, minus)
     r = 0, 1, 1, 0

@@ -44,7 +44,7 @@ def split_key(text):
 
 def parse_key(text):
     """Parses a verification key (golang.org/x/mod/sumdb/note). The text of the result has the canonical form."""
-    name, key_id, raw = split_key(text.strip())
+    name, key_id, raw = split_key(text)
     need(len(raw) == 33 and raw[0] == 1, f"{text!r:.80} is not an Ed25519 key")
     return Key(name, key_id, raw[1:], f"{name}+{key_id.hex()}+{base64.b64encode(raw).decode()}")
 
@@ -56,7 +56,7 @@ class Note:
         text, found, signatures = raw.decode().rpartition("\n\n")
         need(found and signatures.endswith("\n"), "a signed note is not a text and signatures")
         need(not re.search("[\x00-\x09\x0b-\x1f]", text + signatures), "a signed note has control characters")
-        self.text, self.lines, self.signatures = text + "\n", text.split("\n"), []
+        self.text, self.lines, self.signatures, self.bytes = text + "\n", text.split("\n"), [], len(raw)
         for line in signatures[:-1].split("\n"):
             parts = re.fullmatch("\u2014 ([^+\\s]+) ([A-Za-z0-9+/]+=*)", line)
             need(parts and len(unbase64(parts[2])) >= 5, "a line of a signed note is not a signature")

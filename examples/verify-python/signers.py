@@ -26,11 +26,11 @@ class Signers:
 
     def __init__(self, text, given):
         self.list, self.signers, self.roots = [], set(), set()  # the keys that may make statements about the current origin
+        self.bytes = 0  # of the list as text
         self.given, self.trusted, self.retired = given, [*given], {}
         # The key that each trusted key follows from. Keys of one source count as one signer: who has stolen the source could have made
         # them up. Root keys that trusted keys added are here, and not in trusted: they sign no checkpoints.
         self.source = {key: key for key in given}
-        need(len(text.encode()) <= 4 << 20, "the list of signers is longer than 4 MiB")
         parts = text.split("\n\n")  # each statement has an empty line before its signatures and after them
         need(parts.pop() == "" and len(parts) % 2 == 0, "the list of signers is cut off")
         for signed, signatures in zip(parts[::2], parts[1::2]):
@@ -48,6 +48,8 @@ class Signers:
         else:
             is_next = last and s.origin == last.origin and (s.action != "retire" or s.key in self.signers)
         need(is_next, f"statement {s.number} about the signers contradicts those before it")
+        self.bytes += s.bytes + 1
+        need(self.bytes <= 4 << 20, "the list of signers is longer than 4 MiB")
         by = s.signed_by(self.signers | self.roots)
         need(by, f"no signer or root key of the origin signed statement {s.number} about the signers")
         self.list.append(s)

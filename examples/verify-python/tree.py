@@ -1,6 +1,6 @@
-"""The Merkle tree of RFC 6962, and inclusion proofs."""
+"""The Merkle tree of RFC 6962, its leaves for lost positions, and inclusion proofs."""
 
-from notes import need, sha256
+from notes import need, sha256, unhash
 
 def node_hash(left, right):
     return sha256(b"\x01" + left + right)
@@ -23,6 +23,28 @@ class Tree:
             for part in reversed(self.parts[:-1]):
                 root = node_hash(part, root)
             self.roots[self.size] = root
+
+class Lost:
+    """A range of positions that an event records as lost. The hashes of its events are recorded, or not known."""
+
+    def __init__(self, r, seq):
+        self.first, self.last, self.named_at, self.hashes = r["from"], r["to"], r.get("named_at", seq), r.get("hashes") or []
+        need(all(type(n) is int for n in (self.first, self.last, self.named_at)), f"event {seq} names lost positions that are no numbers")
+        need(0 < self.first <= self.last < self.named_at <= seq, f"event {seq} names lost positions that cannot be lost")
+
+    def add_to(self, tree):
+        """Adds the leaves: those of holes, or the recorded ones, where 256 leaves of a full tile have one hash."""
+        at, hashes = self.first, list(self.hashes)
+        while at <= self.last:
+            leaves = 256 if self.hashes and at % 256 == 1 and at + 255 <= self.last else 1
+            tree.add(unhash(hashes.pop(0)) if self.hashes else sha256(f"\0daybook-hole-v1\n{at}\n".encode()), leaves)
+            at += leaves
+        need(not hashes, "there are too many hashes of lost events")
+
+    def hides(self, size):
+        """Whether the tree of a size is not known, because leaves are not known, or only the hash of the tile around it."""
+        tile = size - size % 256
+        return size > tile >= self.first - 1 and tile + 256 <= self.last if self.hashes else self.first <= size < self.named_at
 
 def root_of_proof(leaf, index, size, hashes):
     """The root that an inclusion proof leads to. Its last hash is that of the other subtree of the root."""

@@ -9,7 +9,7 @@ witnesses; tree.py, the Merkle tree (RFC 6962).
 It checks that the manifest covers every byte of every file, the tree every event and the signature the tree; that the
 checkpoints and the statements about signers among the events agree with the tree; that events are in order and match
 the selection; and that blobs have their hashes. "daybook verify --export" also checks the rules of the ledger (one end
-per execution, attempts and entries without a gap, output hashes). The verdicts and the exit status are the same:
+per execution, attempts and entries without a gap, output hashes), and the form of payloads. The verdicts and the exit status are the same:
 0 INTACT (INTACT PART: not everything that the checkpoint covers), 1 NOT INTACT, 2 a mistake in the command line,
 6 WRONG KEY, 7 UNAUTHENTICATED, 8 INTACT UP TO n (the newest event is older than --max-age, fewer than --signers signers cover
 it, or too few witnesses of --witness-policy cosigned the checkpoint), 9 FORKED, 10 ROLLED BACK.
@@ -30,14 +30,15 @@ sys.dont_write_bytecode = True  # the imports below leave no files here
 from notes import Checkpoint, need, number, parse_key, sha256, unbase64, unhash
 from policy import Policy
 from signers import Signers, Statement
-from tree import Tree, root_of_proof
+from tree import Lost, Tree, root_of_proof
 
 STATUS = {"INTACT": 0, "NOT INTACT": 1, "WRONG KEY": 6, "UNAUTHENTICATED": 7, "INTACT UP TO": 8, "FORKED": 9, "ROLLED BACK": 10}
 
 class Usage(Exception):
     """The command line has a mistake."""
 
-DATA_ERRORS = ValueError, OSError, LookupError, TypeError, AttributeError, RecursionError  # of malformed data
+DATA_ERRORS = ValueError, OSError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError  # of malformed data
+MAX_LINE = 2 << 20  # more than an event and its headers can have
 
 # --- The files of an export ---
 def parse(raw):
@@ -47,10 +48,21 @@ def dump(value):
     """The canonical form of JSON that the export itself writes."""
     return json.dumps(value, separators=(",", ":")).encode()
 
+def open_file(path):
+    """Opens a file of an export. An export comes from others: a pipe or a device in it could have no end."""
+    need(path.is_file(), f"{path.name} is missing, or is no regular file")
+    return path.open("rb")
+
+def read_small(path, most):
+    with open_file(path) as f:
+        raw = f.read(most + 1)
+    need(len(raw) <= most, f"{path.name} is longer than {most} bytes")
+    return raw
+
 def lines_of(path):
-    with path.open("rb") as f:
-        for line in f:
-            need(line.endswith(b"\n"), f"the last line of {path.name} has no end")
+    with open_file(path) as f:
+        while line := f.readline(MAX_LINE):
+            need(line.endswith(b"\n"), f"a line of {path.name} is longer than {MAX_LINE} bytes, or the last one has no end")
             yield line[:-1]
 
 MANIFEST = {
@@ -59,12 +71,13 @@ MANIFEST = {
 }
 
 def read_manifest(directory):
-    raw = (directory / "manifest.json").read_bytes()
+    raw = read_small(directory / "manifest.json", 256 << 20)
     m = parse(raw)
     need([*m] == [name for name in MANIFEST if name != "signers" or m.get(name)], "the members of the manifest are missing or out of order")
     need(all(type(m[name]) is MANIFEST[name] for name in m), "a member of the manifest has the wrong type")
     need(m["format"] == "daybook-export-v1", "the export has an unknown format")
-    need(all([*f] == ["name", "bytes", "sha256"] for f in m["files"]), "the manifest has an invalid file entry")
+    need(all([(name, type(f[name])) for name in f] == [("name", str), ("bytes", int), ("sha256", str)] for f in m["files"]), "the manifest has an invalid file entry")
+    json.dumps(m, ensure_ascii=False).encode()  # fails if a text has half of a surrogate pair
     need(dump(m) + b"\n" == raw, "the manifest is not in its canonical form")
     need(0 < m["from"] <= m["to"] <= m["size"] < 2**63, "the manifest's range is empty or beyond its checkpoint")
     return m
@@ -75,15 +88,16 @@ def check_files(directory, m, wanted):
     blobs = names[len(wanted):]
     need(names[:len(wanted)] == wanted and blobs == sorted(set(blobs)), "the manifest does not list the files that an export has")
     for f in m["files"]:
-        need(f["name"] in wanted or re.fullmatch("blobs/(heap|text)-" + f["sha256"], f["name"]), f"{f['name']!r} is not a blob with its hash")
+        need(f["name"] in (*wanted, "blobs/heap-" + f["sha256"], "blobs/text-" + f["sha256"]), f"{f['name']!r:.80} is not a blob with its hash")
         digest, size = hashlib.sha256(), 0
-        with (directory / f["name"]).open("rb") as file:
+        with open_file(directory / f["name"]) as file:
             while chunk := file.read(1 << 20):
                 digest.update(chunk)
                 size += len(chunk)
         need((size, digest.hexdigest()) == (f["bytes"], f["sha256"]), f"{f['name']} is not the file that the manifest lists")
-    there = {path.relative_to(directory).as_posix() for path in directory.rglob("*")}
-    need(there - {"blobs"} == {"manifest.json", *names}, "there are files that the manifest does not list")
+    paths = [path for path in directory.rglob("*") if path != directory / "blobs" or path.is_symlink() or not path.is_dir()]
+    there = {path.relative_to(directory).as_posix() for path in paths}
+    need(there == {"manifest.json", *names}, "there are files that the manifest does not list")
     return set(blobs)
 
 ATTRIBUTES = {name: "ce-" + name for name in (
@@ -132,7 +146,9 @@ class Event:
 
     def record(self):
         """The data that the leaf is the hash of."""
-        return f"daybook-event-v{self.version}\n{self.seq}\n{self.subject}\n{self.headers}\n{sha256(self.data).hex()}\n".encode()
+        record = f"daybook-event-v{self.version}\n{self.seq}\n{self.subject}\n{self.headers}\n{sha256(self.data).hex()}\n".encode()
+        need(len(record) < 64 << 10, f"the record of event {self.seq} is not shorter than 64 KiB")
+        return record
 
 class Selection:
     """The selection in the manifest, which all events must match."""
@@ -184,40 +200,20 @@ def track_blobs(e, named):
         named.difference_update((b.get("tenant", e.tenant), f"blobs/{b['kind']}-{b['sha256']}") for b in lost)
 
 # --- Verification ---
-class Lost:
-    """A range of positions that an event records as lost. The hashes of its events are recorded, or not known."""
-
-    def __init__(self, r, seq):
-        self.first, self.last, self.named_at, self.hashes = r["from"], r["to"], r.get("named_at", seq), r.get("hashes") or []
-        need(self.first <= self.last < self.named_at <= seq, f"event {seq} names lost positions that cannot be lost")
-
-    def add_to(self, tree):
-        """Adds the leaves: those of holes, or the recorded ones, where 256 leaves of a full tile have one hash."""
-        at, hashes = self.first, list(self.hashes)
-        while at <= self.last:
-            leaves = 256 if self.hashes and at % 256 == 1 and at + 255 <= self.last else 1
-            tree.add(unhash(hashes.pop(0)) if self.hashes else sha256(f"\0daybook-hole-v1\n{at}\n".encode()), leaves)
-            at += leaves
-        need(not hashes, "there are too many hashes of lost events")
-
-    def hides(self, size):
-        """Whether the tree of a size is not known, because leaves are not known, or only the hash of the tile around it."""
-        tile = size - size % 256
-        return size > tile >= self.first - 1 and tile + 256 <= self.last if self.hashes else self.first <= size < self.named_at
-
 def note_of(e):
     """The statement about the signers or the checkpoint that an event records, or None. A volume may be sealed without one."""
     if e.kind == "daybook.ledger.signers_changed.v1":
         s, ended = Statement(e.json["note"].encode()), e.json.get("ended") or {}
-        same = [e.json[name] for name in ("origin", "number", "action", "key")] == [s.origin, s.number, s.action, s.key.text]
+        same = dump([e.json[name] for name in ("origin", "number", "action", "key")]) == dump([s.origin, s.number, s.action, s.key.text])
         need(same and ended.get("origin", "") == s.predecessor, f"event {e.seq} differs from the statement in it")
         s.reason = ended.get("reason", "")
         return s
     data = {"daybook.ledger.checkpointed.v1": e.json, "daybook.ledger.volume_sealed.v1": e.json.get("closing")}.get(e.kind)
-    if not data:
+    if data is None:
         return None
     c = Checkpoint(data["note"].encode())
-    need((data["origin"], data["size"], unhash(data["root_hash"])) == (c.origin, c.size, c.root), f"event {e.seq} differs from its checkpoint")
+    same = dump([data[name] for name in ("origin", "size", "root_hash")]) == dump([c.origin, c.size, c.lines[2]])
+    need(same, f"event {e.seq} differs from its checkpoint")
     need(c.size < e.seq, f"the checkpoint in event {e.seq} covers more events than there were")
     return c
 
@@ -226,9 +222,10 @@ class Verifier:
 
     def __init__(self, directory, given):
         m = self.m = read_manifest(directory)
-        self.directory, self.selection, self.c = directory, Selection(m), Checkpoint((directory / "checkpoint").read_bytes())
+        self.directory, self.selection, self.c = directory, Selection(m), Checkpoint(read_small(directory / "checkpoint", 64 << 10))
         listed = [parse_key(key) for key in m["vkeys"]]
         need(all(key.name == m["origin"] for key in listed), "the manifest lists a key of another ledger")
+        need([key.text for key in listed] == m["vkeys"], "a key in the manifest does not have the canonical form")
         self.given = self.signers = Signers(m.get("signers", ""), given)
         self.is_trusted = bool(self.signers.signed(self.c))
         if not self.is_trusted:  # verify the rest with the keys of the export
@@ -237,7 +234,10 @@ class Verifier:
         need([self.c.origin, self.c.size, self.c.root] == [m["origin"], m["size"], unhash(m["root"])], "the manifest does not match the checkpoint")
         self.proven = self.selection.filtered or (m["from"], m["to"]) != (1, m["size"])
         self.last, self.count, self.newest, self.named = m["from"] - 1, 0, "", set()
-        self.lost, self.notes, self.removed, self.ends, self.contradiction = [], {}, set(), {}, ""
+        self.lost, self.notes, self.removed, self.ends = [], {}, set(), {}
+        # What contradicts the events, by the number of events that it covers; the size of the largest checkpoint of the export that
+        # holds; and whether one holds that only other keys signed, such as retired ones.
+        self.contradictions, self.signed, self.foreign = {}, 0, False
         # The largest checkpoint of each key that holds, the time of the newest event that checkpoints of a size cover, and the last event
         # that is no checkpoint.
         self.sizes, self.times, self.last_other = {}, {}, 0
@@ -263,6 +263,8 @@ class Verifier:
         for line in lines_of(self.directory / "events.ndjson"):
             e = Event(line)
             need(self.last < e.seq <= self.m["to"], f"event {self.last} is followed by {e.seq}")
+            known = e.kind and e.tenant and e.time and e.header.get("ce-id") and e.header.get("ce-specversion") == "1.0"
+            need(known, f"event {e.seq} lacks an attribute, or is of another version of CloudEvents")
             need(self.selection.has(e), f"event {e.seq} does not match the selection")
             self.take_lost(e)
             while sizes and sizes[-1] < e.seq:
@@ -280,7 +282,7 @@ class Verifier:
         need([self.count, self.last] == [self.m["events"], self.m["to"]], "the manifest has another number of events, or another last one")
         for name, time in ("since", self.selection.since), ("until", self.selection.until):
             need(self.m[name] in ("", time), f"the manifest's {name} is not the time of an event")
-        need(self.proven or self.tree.size == self.c.size and self.tree.roots[self.c.size] == self.c.root, "the tree hash of the events is not the signed one")
+        need(self.proven or self.tree.size == self.c.size, "the events are not those that the checkpoint covers")
 
     def take_lost(self, e):
         """Checks that the positions before an event are lost, if the export has all of its range, and adds them to the tree."""
@@ -294,12 +296,13 @@ class Verifier:
 
     def check_proof(self, seq, leaf, line):
         p = parse(line)
-        need([*p] == ["sequence", "hashes"] and p["sequence"] == str(seq) and dump(p) == line, f"the proof of event {seq} is malformed")
+        is_valid = [*p] == ["sequence", "hashes"] and p["sequence"] == str(seq) and type(p["hashes"]) is list
+        need(is_valid and dump(p) == line, f"the proof of event {seq} is malformed")
         root = root_of_proof(leaf, seq - 1, self.c.size, [unhash(h) for h in p["hashes"]])
         need(root == self.c.root, f"event {seq} is not in the signed tree")
 
     def check_notes(self):
-        """Checks the statements and the checkpoints among the events, in their order."""
+        """Checks the statements and the checkpoints among the events, in their order, and then the checkpoint of the export."""
         started = 0
         for seq, note in self.notes.items():
             known = not self.proven and not any(r.hides(note.size) for r in self.lost)
@@ -310,22 +313,27 @@ class Verifier:
                     started or any(s.text != note.text for s in first))):  # another server started too
                 self.signers.add(note)
                 started = started or (seq if note.action == "start" else 0)
-                self.ends[note.origin] = {"position": seq, "reason": note.reason}
-                same = not known or not note.predecessor or self.tree.roots.get(note.size) == note.root
+                if note.predecessor:
+                    self.ends[note.origin] = {"position": seq, "reason": note.reason}
+                need(not note.predecessor or note.size < seq, f"the origin {note.origin} confirms more events than there were")
+                same = not known or not note.predecessor or self.tree.roots[note.size] == note.root
                 need(same, f"event {seq} starts the origin {note.origin} with another tree hash than that of the events")
                 unknown = not self.proven and any(not r.hashes and r.hides(note.size) for r in self.lost)
                 ended = not unknown or any(s.number > note.number and s.predecessor and s.size < note.size for s in self.signers.list)
                 need(ended or not note.predecessor, f"the origin {note.origin} starts after lost events whose hashes are unknown; it had to end, and it did not")
+        self.check_recorded(self.c, True, started)
 
     def check_recorded(self, c, known, started):
         signed = self.signers.signed(c)
         if self.signers.supersedes(c) and (signed or self.signers.named(c)):
             return
-        if known and self.tree.roots[c.size] != c.root:
+        if known and (self.c.root if self.proven else self.tree.roots[c.size]) != c.root:
             need(signed, f"a recorded checkpoint of {c.size} events contradicts them, and none of the keys signed it")
-            self.contradiction = f"a recorded checkpoint of {c.size} events"
+            self.contradictions[c.size] = "the checkpoint of the export" if c is self.c else f"a recorded checkpoint of {c.size} events"
         elif known:
             self.holds(c, signed)
+            self.signed = max(self.signed, c.size if signed else 0)
+            self.foreign = self.foreign or not signed
         for r in self.lost if signed and not known else ():
             need(r.hashes or not r.hides(c.size) or not started or r.named_at < started, f"a checkpoint of {c.size} events cannot be compared, "
                  "because events were lost and their hashes too; the origin had to end, and it did not")
@@ -335,11 +343,11 @@ class Verifier:
         for key in keys:
             self.sizes[key] = max(self.sizes.get(key, 0), c.size)
 
-    def check_usable(self, kept):
-        """Refuses kept checkpoints that this export cannot be compared with."""
+    def check_usable(self, kept, smallest=0):
+        """Refuses kept checkpoints of other ledgers, and those of fewer events than a size."""
         origins = {self.m["origin"]}.union(*((s.origin, s.predecessor) for s in self.signers.list))
         for c in kept:
-            if c.origin not in origins or self.proven and c.size < self.c.size:
+            if c.origin not in origins or c.size < smallest:
                 raise Usage(f"the kept checkpoint of {c.size} events of {c.origin} cannot be compared with this export of {self.m['origin']}")
 
     def compare_kept(self, kept):
@@ -348,7 +356,7 @@ class Verifier:
         for c in kept:
             need(c.size > self.c.size or not any(r.hides(c.size) for r in self.lost), f"events of the kept checkpoint of {c.size} are lost")
             if c.size <= self.c.size and (self.c.root if self.proven else self.tree.roots[c.size]) != c.root:
-                self.contradiction = f"the kept checkpoint of {c.size} events"
+                self.contradictions[c.size] = f"the kept checkpoint of {c.size} events"
             elif c.size <= self.c.size:
                 self.holds(c, self.signers.signed(c))
         return max((c.size for c in kept if c.size > self.c.size), default=0)
@@ -356,7 +364,6 @@ class Verifier:
     def covered(self, required):
         """The number of events that as many signers cover as are required, and the time of the newest one that each has signed. If only
         checkpoints follow, they count as covered: to sign them, each signer would have to record another one."""
-        self.holds(self.c, self.signers.signed(self.c))
         size = self.signers.covered(self.c.origin, required, self.sizes)
         newest = self.times.get(size, self.newest) if size else ""
         return self.c.size if size and self.last_other <= size else size, newest
@@ -365,7 +372,7 @@ Options = namedtuple("Options", "keys kept max_age signers policy")
 
 def judge(v, options, report):
     """Returns the verdict on sound events that a trusted key signed, and the reason for INTACT UP TO."""
-    up_to, at, reasons = 0 if v.signers.supersedes(v.c) else v.c.size, time_of(v.newest), []
+    up_to, at, reasons = v.signed, time_of(v.newest), []
     if options.signers > 1:
         count = len(v.signers.sources(v.c.origin))
         if count < options.signers:
@@ -409,16 +416,14 @@ def verify(directory, options):
         raise Usage(f"there is no export in {directory}")
     check_kept(directory, options)
     v = Verifier(directory, options.keys)
+    v.check_usable(options.kept)
     blobs = check_files(directory, v.m, ["checkpoint", "events.ndjson"] + ["proofs.ndjson"] * v.proven)
     v.look_ahead()
-    v.check_usable(options.kept)
+    v.check_usable(options.kept, v.c.size if v.proven else 0)
     v.check_events(options.kept)
     named = {name for tenant, name in v.named if tenant != "@ledger" or not v.m["tenant"]}
     need(blobs == (named if v.m["blobs"] else set()), "the blobs are not the ones that the events name")
     v.check_notes()
-    signed = v.signers.signed(v.c)  # a statement among the events may have retired the key at a smaller size
-    need(v.is_trusted or signed, "the checkpoint is signed by none of the keys of the export")
-    v.is_trusted = v.is_trusted and bool(signed)
     beyond, m = v.compare_kept(options.kept), v.m
     origins = [{"ended": s.predecessor, "size": s.size, "origin": s.origin, "key": s.key.text, "trusted": s.key in v.given.trusted,
                 **v.ends.get(s.origin, {})} for s in v.signers.list if s.predecessor]
@@ -428,13 +433,14 @@ def verify(directory, options):
     if not complete:
         only = "".join(f", only {name} {m[name]!r}" for name in ("tenant", "execution", "session", "since", "until") if m[name])
         text += f": positions {m['from']} to {m['to']}{only}"
-    if v.contradiction:
-        is_fork = v.is_trusted and not v.signers.supersedes(v.c)
-        word, text = "FORKED" if is_fork else "NOT INTACT", f"{v.contradiction} contradicts the signed tree of {m['size']}"
+    if v.contradictions:
+        size = min(v.contradictions)  # no checkpoint of a trusted key confirms the events beyond v.signed: they may have been changed
+        word = "FORKED" if v.is_trusted and size <= v.signed else "NOT INTACT"
+        text = f"{v.contradictions[size]} contradicts the tree over the events"
     elif beyond:
         word, text = "ROLLED BACK", f"the export is older than a checkpoint that you keep, of {beyond} events; ask for a newer one"
-    elif not v.is_trusted:
-        word = "WRONG KEY" if options.keys else "UNAUTHENTICATED"
+    elif not v.is_trusted or v.foreign and not v.signed:
+        word = "WRONG KEY" if options.keys else "NOT INTACT" if v.foreign and not v.signed else "UNAUTHENTICATED"
     else:
         word, reason = judge(v, options, report)
         text = reason + text
@@ -456,11 +462,13 @@ def visible(text):
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 def seconds(text):
-    """Parses 24h, 90m or 30s."""
-    return float(text[:-1]) * 60 ** "smh".index(text[-1:])
+    """Parses 24h, 1h30m or 0."""
+    parts = re.fullmatch(r"0|(?:([0-9.]+)h)?(?:([0-9.]+)m)?(?:([0-9.]+)s)?", text)
+    need(text and parts, f"{text!r} is not a duration")
+    return sum(float(n or 0) * unit for n, unit in zip(parts.groups(), (3600, 60, 1)))
 
 def parse_keys(text):
-    return [parse_key(line) for line in text.split("\n") if line.strip()]
+    return [parse_key(line.strip()) for line in text.split("\n") if line.strip()]
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -473,6 +481,7 @@ def main():
     parser.add_argument("--batch", action="store_true", help="verify the directories named on the lines of the standard input")
     parser.add_argument("dir", nargs="?", default="")
     args = parser.parse_args()
+    sys.stdout.reconfigure(errors="backslashreplace")  # for what the terminal cannot show
     try:
         need(args.signers > 0, "--signers must be at least 1")
         policy = args.witness_policy and Policy(args.witness_policy)
@@ -486,7 +495,7 @@ def main():
                 print(json.dumps({"ok": word == "INTACT", "verdict": word.lower().replace(" ", "_"), "message": lines[0], **report}), flush=True)
             else:
                 print(title, "\n  ".join(map(visible, lines[:1 if args.batch else None])), flush=True)
-    except (Usage, ValueError, OSError) as e:
+    except (Usage, ValueError, OSError, OverflowError) as e:
         parser.error(str(e))
     return 0 if args.batch else STATUS[word]
 

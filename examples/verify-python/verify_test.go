@@ -249,6 +249,13 @@ for v in json.load(open(sys.argv[1])):
         except ValueError:
             continue
         raise SystemExit(f"{old!r} as {new!r} is accepted")
+    e = verify.Event(v["line"].encode())
+    for length, longest in ((65535, True), (65536, False)):
+        e.headers = e.headers + "x" * (length - len(e.record()))
+        try:
+            verify.need(len(e.record()) == length and longest, length)
+        except ValueError:
+            verify.need(not longest, "a record of 65535 bytes is refused")
 print("done")
 `
 	cmd := exec.CommandContext(t.Context(), verdicts.PathOfPython(t), "-B", "-c", program, filepath.Join("..", "..", "proof", "testdata", "leaves.json"))
