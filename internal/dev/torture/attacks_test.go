@@ -609,7 +609,7 @@ func TestAttacks(t *testing.T) {
 						t.Errorf("after the damage was accepted: %s, want %s", accepted, a.accepted)
 					}
 				}
-				rows[i] = "| " + strings.Join([]string{a.name, key, memory, exported, start, after, accepted}, " | ") + " |"
+				rows[i] = a.row(key, memory, exported, start, after, accepted)
 			})
 		}
 	})
@@ -618,6 +618,25 @@ func TestAttacks(t *testing.T) {
 	if *proofTables && !t.Failed() {
 		tableOfAttacks.Write(t, table)
 	}
+}
+
+// The document has the table of a run without a failure.
+func TestTableOfAttacks(t *testing.T) {
+	t.Parallel()
+	lines := strings.Split(tableOfAttacks.Read(t), "\n")
+	if len(lines) != len(attacks)+2 {
+		t.Fatalf("the table has %d lines for %d attacks; run make torture-proofs", len(lines), len(attacks))
+	}
+	for i, a := range attacks {
+		if want := a.row(a.key, a.memory, a.exported, a.start, a.after, a.accepted); lines[i+2] != want {
+			t.Errorf("the table has\n%s\nwant\n%s\nrun make torture-proofs", lines[i+2], want)
+		}
+	}
+}
+
+// row returns a row of the table.
+func (a attack) row(outcomes ...string) string {
+	return "| " + a.name + " | " + strings.Join(outcomes, " | ") + " |"
 }
 
 // An event that was changed together with its tile does not leave the ledger read-only: after the damage is
@@ -674,7 +693,11 @@ func (p *place) export(t *testing.T, kept proof.Checkpoint) string {
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute) // without its proofs, a ledger is never exported
 	defer stop()
 	if _, err := embed.Export(ctx, embed.ExportOptions{DataDir: dir, Dir: out, Blobs: true}); err != nil {
-		return "refused"
+		t.Logf("the export is refused: %v", err)
+		if ctx.Err() != nil {
+			t.Errorf("the export has no outcome: %v", err)
+		}
+		return isRefused
 	}
 	got, line := p.y.judgeExport(t, out, kept)
 	t.Logf("the export: %s", line)
