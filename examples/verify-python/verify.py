@@ -101,8 +101,7 @@ def check_files(directory, m, wanted):
     return set(blobs)
 
 ATTRIBUTES = {name: "ce-" + name for name in (
-    "specversion", "id", "source", "type", "subject", "time", "tenant", "traceparent", "recordversion")}
-ATTRIBUTES["datacontenttype"] = "content-type"
+    "specversion", "id", "source", "type", "subject", "time", "tenant", "traceparent", "recordversion")} | {"datacontenttype": "content-type"}
 DELIVERY = {"Nats-" + name for name in (
     "Stream", "Subject", "Sequence", "Time-Stamp", "Last-Sequence", "Num-Pending", "UpTo-Sequence", "Msg-Size", "Stream-Source")}
 
@@ -306,11 +305,10 @@ class Verifier:
         started = 0
         for seq, note in self.notes.items():
             known = not self.proven and not any(r.hides(note.size) for r in self.lost)
-            first = self.signers.list[:1] if self.proven else []  # a part may begin after the start
             if isinstance(note, Checkpoint) and not self.proven:
                 self.check_recorded(note, known, started)
-            elif isinstance(note, Statement) and not (note.number == 0 and note.action == "start" and (
-                    started or any(s.text != note.text for s in first))):  # another server started too
+            elif isinstance(note, Statement) and not (note.number == 0 and note.action == "start" and (  # another server started too; a part may begin later
+                    started or self.proven and any(s.text != note.text for s in self.signers.list[:1]))):
                 self.signers.add(note)
                 started = started or (seq if note.action == "start" else 0)
                 if note.predecessor:
@@ -427,10 +425,9 @@ def verify(directory, options):
     beyond, m = v.compare_kept(options.kept), v.m
     origins = [{"ended": s.predecessor, "size": s.size, "origin": s.origin, "key": s.key.text, "trusted": s.key in v.given.trusted,
                 **v.ends.get(s.origin, {})} for s in v.signers.list if s.predecessor]
-    complete = not v.proven or not v.selection.filtered and m["to"] == m["size"] and m["from"] - 1 in v.removed
-    report = {"complete": complete, "origins": origins}
+    report = {"complete": not v.proven or not v.selection.filtered and m["to"] == m["size"] and m["from"] - 1 in v.removed, "origins": origins}
     text = f"{v.count} events of {m['origin']}, under the checkpoint of {m['size']}"
-    if not complete:
+    if not report["complete"]:
         only = "".join(f", only {name} {m[name]!r}" for name in ("tenant", "execution", "session", "since", "until") if m[name])
         text += f": positions {m['from']} to {m['to']}{only}"
     if v.contradictions:
@@ -486,8 +483,7 @@ def main():
         need(args.signers > 0, "--signers must be at least 1")
         policy = args.witness_policy and Policy(args.witness_policy)
         keys = args.key or (policy.logs if policy else [])
-        kept = [Checkpoint(path.read_bytes()) for path in args.checkpoint]
-        options = Options(keys, kept, timedelta(seconds=args.max_age), args.signers, policy)
+        options = Options(keys, [Checkpoint(path.read_bytes()) for path in args.checkpoint], timedelta(seconds=args.max_age), args.signers, policy)
         for directory in (line.rstrip("\n") for line in sys.stdin) if args.batch else [args.dir]:
             word, lines, report = verdict(directory, options)
             title = "INTACT PART" if word == "INTACT" and not report["complete"] else word
