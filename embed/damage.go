@@ -433,7 +433,7 @@ func checkFiles(ctx context.Context, dataDir, streamsDir, keyFile string) (blobs
 	state := damage.NewState()
 	lost, accepted := lastAccepted(streams)
 	var proofs []damage.Finding
-	if origin, err := translog.ReadOrigin(auditDir(dataDir), keyFile); err == nil && origin != "" && seen.checkpoint > accepted {
+	if origin, _, err := translog.ReadOrigin(auditDir(dataDir), keyFile); err == nil && origin != "" && seen.checkpoint > accepted {
 		proofs = newDaybook(Options{DataDir: dataDir, Proof: ProofOptions{KeyFile: keyFile}}).diagnoseProofs(seen)
 	}
 	for _, f := range append(diagnose(withRemoved(dataDir, streams), lost, 0, 0), proofs...) {

@@ -64,11 +64,14 @@ func openKeys(opts Options, signers *proof.Signers) (k keys, err error) {
 	case err != nil:
 		return k, err
 	default:
-		if err := json.Unmarshal(raw, &k.identity); err != nil || k.ID == "" || k.Origin == "" {
+		if err := json.Unmarshal(raw, &k.identity); err != nil || k.ID == "" || k.Origin == "" || k.Ended != nil && k.Ended.Origin == k.Origin {
 			return k, fmt.Errorf("%s is not a valid ledger identity; restore it from a backup", filepath.Join(dir, fileIdentity))
 		}
 	}
 	if k.Unfinished {
+		if err := k.mayChange(opts); err != nil {
+			return k, err
+		}
 		if err := k.finishChange(opts); err != nil {
 			return k, fmt.Errorf("continue an interrupted change to the origin %s: %w", k.Origin, err)
 		}
@@ -105,7 +108,7 @@ func lostKey(opts Options, id identity, signers *proof.Signers) (string, error) 
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 		return "", err
 	}
-	if id.Ended != nil && signers.Origin() != id.Origin {
+	if id.Ended != nil && signers.Origin() != id.Origin && exists(SignedPath(opts.Dir, opts.KeyFile, opts.SignedFile)+acceptedSuffix) {
 		return "", nil // nothing was signed with the key of the successor
 	}
 	if full, err := fullCheckpointFiles(opts.Dir); err != nil || len(full) > 0 {
@@ -198,30 +201,34 @@ func (e *KeyFileError) Error() string { return e.err.Error() }
 // Unwrap returns the error.
 func (e *KeyFileError) Unwrap() error { return e.err }
 
-// ReadOrigin returns the name under which a Log with this directory would sign checkpoints. It
-// returns an empty name if Open would create the identity and the key. ReadOrigin creates nothing.
-func ReadOrigin(dir, keyFile string) (string, error) {
+// ReadOrigin returns the name under which a Log with this directory would sign checkpoints, and the origin before
+// it, if one ended. It returns an empty name if Open would create the identity and the key. ReadOrigin creates
+// nothing.
+func ReadOrigin(dir, keyFile string) (origin, ended string, err error) {
 	raw, err := os.ReadFile(filepath.Join(dir, fileIdentity))
 	switch {
 	case err == nil:
 		var id identity
 		if err := json.Unmarshal(raw, &id); err != nil {
-			return "", fmt.Errorf("read the ledger identity: %w", err)
+			return "", "", fmt.Errorf("read the ledger identity: %w", err)
 		}
-		return id.Origin, nil
+		if id.Ended != nil {
+			ended = id.Ended.Origin
+		}
+		return id.Origin, ended, nil
 	case !errors.Is(err, os.ErrNotExist):
-		return "", err
+		return "", "", err
 	}
 	skey, err := keyfile.Read(keyPath(dir, keyFile))
 	if errors.Is(err, os.ErrNotExist) {
-		return "", nil
+		return "", "", nil
 	}
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	signer, err := note.NewSigner(skey)
 	if err != nil {
-		return "", fmt.Errorf("read the signing key: %w", err)
+		return "", "", fmt.Errorf("read the signing key: %w", err)
 	}
-	return signer.Name(), nil
+	return signer.Name(), "", nil
 }

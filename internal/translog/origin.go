@@ -90,8 +90,10 @@ func (l *Log) acceptedPath() string {
 	return SignedPath(l.opts.Dir, l.opts.KeyFile, l.opts.SignedFile) + acceptedSuffix
 }
 
-func (l *Log) damageAccepted() bool {
-	_, err := os.Stat(l.acceptedPath())
+func (l *Log) damageAccepted() bool { return exists(l.acceptedPath()) }
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
 	return err == nil
 }
 
@@ -535,6 +537,16 @@ func (k *keys) change(opts Options) error {
 		return err
 	}
 	return k.finishChange(opts)
+}
+
+// mayChange returns an error unless an interrupted change can be one of this server: the file of the identity is
+// in the audit directory, and a person who can write that must not be able to end the origin.
+func (k *keys) mayChange(opts Options) error {
+	signed := SignedPath(opts.Dir, opts.KeyFile, opts.SignedFile)
+	if k.Ended != nil && exists(signed+acceptedSuffix) || k.Ended == nil && opts.Shared && !exists(signed) {
+		return nil
+	}
+	return fmt.Errorf("%s is not a valid ledger identity; restore it from a backup: it says that the change to the origin %s was interrupted, but this server did not start that change", filepath.Join(opts.Dir, fileIdentity), k.Origin)
 }
 
 // finishChange does the steps of change after the identity is written. It can be repeated. It sets the files

@@ -35,7 +35,7 @@ func TestInterruptedChangeOfTheOrigin(t *testing.T) {
 			t.Parallel()
 			ledger := newMemoryLedger()
 			ledger.fill(t, 10)
-			opts := Options{Dir: t.TempDir()}
+			opts := Options{Dir: t.TempDir(), Shared: !tt.ended}
 			l := follow(t, ledger, opts)
 			sign(t, l, ledger)
 			if err := l.makeDurable(); err != nil {
@@ -46,6 +46,9 @@ func TestInterruptedChangeOfTheOrigin(t *testing.T) {
 			if tt.ended {
 				k.Origin = successorOf(l.Origin())
 				k.Ended = &endedOrigin{Origin: l.Origin(), Reason: wasChanged, Signed: string(l.signed.Note)}
+				if err := AcceptDamage(opts.Dir, "", ""); err != nil {
+					t.Fatal(err)
+				}
 			} else { // this server has signed nothing
 				for _, name := range []string{fileKey + signedSuffix, fileCheckpoints} {
 					if err := os.Remove(filepath.Join(opts.Dir, name)); err != nil {
