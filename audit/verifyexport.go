@@ -189,6 +189,10 @@ func openExport(dir string, opts *VerifyOptions) (proof.Manifest, proof.Checkpoi
 	if c.Origin != m.Origin || c.Size != m.Size || c.Root != m.Root {
 		return m, c, errors.New("the manifest does not match the checkpoint beside it")
 	}
+	if last := opts.list.Origin(); opts.notFollowed == nil && last != "" && last != c.Origin {
+		// Its own key signs the start of a successor, so anyone can append one.
+		return m, c, fmt.Errorf("the list of signers in the manifest ends with the origin %s, but the checkpoint is of %s", last, c.Origin)
+	}
 	s, err := m.Selection.Resolve(c.Size)
 	if err == nil && s != m.Selection {
 		err = errors.New("the range in the manifest is not that of an export")

@@ -223,9 +223,9 @@ class Verifier:
         m = self.m = read_manifest(directory)
         self.directory, self.selection, self.c = directory, Selection(m), Checkpoint(read_small(directory / "checkpoint", 64 << 10))
         listed = [parse_key(key) for key in m["vkeys"]]
-        need(all(key.name == m["origin"] for key in listed), "the manifest lists a key of another ledger")
-        need([key.text for key in listed] == m["vkeys"], "a key in the manifest does not have the canonical form")
+        need(all((key.name, key.text) == (m["origin"], text) for key, text in zip(listed, m["vkeys"])), "a key in the manifest is of another ledger, or not in its only form")
         self.given = self.signers = Signers(m.get("signers", ""), given)
+        need(not self.signers.list or self.signers.list[-1].origin == self.c.origin, "the list of signers does not end with the origin of the checkpoint")
         self.is_trusted = bool(self.signers.signed(self.c))
         if not self.is_trusted:  # verify the rest with the keys of the export
             self.signers = Signers(m.get("signers", ""), listed)
