@@ -272,8 +272,8 @@ func TestLogWithRotatedCheckpoints(t *testing.T) {
 	}
 	remove(t, dir, "key.signed")
 	again := start(t, store, translog.Options{Dir: dir})
-	if c, ok := again.Latest(); !ok || c.Size != latest.Size {
-		t.Errorf("the newest checkpoint covers %d events, want %d", c.Size, latest.Size)
+	if c, ok := again.Latest(); !ok || c.Size < latest.Size { // it may have signed the event of that checkpoint already
+		t.Errorf("the newest checkpoint covers %d events, want at least %d", c.Size, latest.Size)
 	}
 	closeLog(t, again)
 	for _, name := range []string{"key", "key.signed", "signers", "checkpoints"} {

@@ -6,8 +6,9 @@ import (
 )
 
 // resetForeignTree makes run compute the tree again from the events if the files that load read
-// contradict a signed checkpoint: they are of another ledger, or were changed. It reports whether it
-// did. It does so once: run then compares the events with what was signed.
+// contradict a signed checkpoint: they are of another ledger, or were changed. It also does so if they have
+// fewer events than each checkpoint, because then the events decide. It reports whether it did. It does so
+// once: run then compares the events with what was signed.
 func (l *Log) resetForeignTree() (bool, error) {
 	l.filesMu.Lock()
 	defer l.filesMu.Unlock()
@@ -21,13 +22,19 @@ func (l *Log) resetForeignTree() (bool, error) {
 	c, err := newestUpTo(l.opts.Dir, l.durable, ofOrigin(l.counting().Keys, l.keys.Origin), list[:], func(c proof.Checkpoint) bool {
 		return !eventproof.IsIncomparable(lost, c.Size)
 	})
-	if err != nil || c.Note == nil {
+	switch {
+	case err != nil:
 		return false, err
+	case c.Note == nil: // the files are those of too few events
+		if c = larger(list[:], l.durable); c.Note == nil || eventproof.IsIncomparable(lost, c.Size) {
+			return false, nil
+		}
+	default:
+		if root, err := l.tree.RootAt(c.Size); err != nil || root == c.Root {
+			return false, err
+		}
 	}
-	if root, err := l.tree.RootAt(c.Size); err != nil || root == c.Root {
-		return false, err
-	}
-	l.log.Warn("the files of the tree of hashes contradict a signed checkpoint; the tree is computed again from the events", "checkpoint", c.Size)
+	l.log.Warn("the files of the tree of hashes contradict a signed checkpoint or the events; the tree is computed again from the events", "checkpoint", c.Size)
 	if err := ResetTree(l.opts.Dir, l.Removed().UpTo()); err != nil {
 		return false, err
 	}
@@ -37,7 +44,7 @@ func (l *Log) resetForeignTree() (bool, error) {
 		l.unasked = true
 	}
 	l.file.current = nil // its files are removed when the new tree is saved
-	l.confirm, l.durable, l.lastNonCheckpoint, l.damage = nil, 0, 0, nil
+	l.confirm, l.durable, l.lastNonCheckpoint = nil, 0, 0
 	l.load()
 	return true, nil
 }
@@ -71,6 +78,16 @@ func newestUpTo(dir string, size uint64, vkeys []string, known []proof.Checkpoin
 		}
 	}
 	return newest, nil
+}
+
+// larger returns a checkpoint of more than size events; its Note is nil if there is none.
+func larger(list []proof.Checkpoint, size uint64) proof.Checkpoint {
+	for _, c := range list {
+		if c.Note != nil && c.Size > size {
+			return c
+		}
+	}
+	return proof.Checkpoint{}
 }
 
 // ofNewestOrigin returns the keys of the origin of the last key.

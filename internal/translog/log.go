@@ -145,8 +145,10 @@ type Log struct {
 	final     bool              // FinalCheckpoint waits: retry after finalPause
 	failing   error             // why the last checkpoint could not be recorded
 	unstored  *proof.Checkpoint // recorded, not written to its file yet
-	damage    error
-	changedCh chan struct{} // closed and replaced by wake
+	// damage ended Run. suspected is damage that run has found, while runOrBreak has not decided yet whether
+	// the tree is computed again, the origin ends, or Run. Nothing is signed with either.
+	damage, suspected error
+	changedCh         chan struct{} // closed and replaced by wake
 }
 
 // Open reads the audit directory. It creates the directory, the ledger identity and the signing
@@ -315,7 +317,7 @@ func (l *Log) run(ctx context.Context, feed Feed, ledger Ledger) error {
 	}
 	l.mu.Lock()
 	from := l.tree.Size() - uint64(len(l.confirm))
-	l.rereadTo = 0
+	l.rereadTo, l.suspected = 0, nil
 	if l.signed.Note != nil && l.signed.Size < from {
 		// The files of the tree prove nothing about events that are not signed: a person who can write
 		// the events can write the files. So their checkpoints, openings and statements are read again.
@@ -382,8 +384,8 @@ func (l *Log) appendBatch(batch []events.Stored, _ uint64) (err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	defer func() {
-		if errors.Is(err, events.ErrDamaged) { // nothing is signed from now on
-			l.damage = err
+		if errors.Is(err, events.ErrDamaged) {
+			l.suspected = err
 		}
 	}()
 	lost := l.Lost()

@@ -464,7 +464,7 @@ func (l *Log) endOrigin(reason string) error {
 	}
 	l.keys, l.signed, l.latest, l.unstored, l.confirmed = next, proof.Checkpoint{}, proof.Checkpoint{}, nil, proof.Checkpoint{}
 	l.file.current = nil // its files are removed when the new tree is saved
-	l.confirm, l.durable, l.lastNonCheckpoint, l.damage = nil, 0, 0, nil
+	l.confirm, l.durable, l.lastNonCheckpoint = nil, 0, 0
 	l.load()
 	l.log.Warn("the origin of the ledger ended, because the ledger differs from what was signed; give auditors the new key", "ended", ended.Origin, "reason", reason, "origin", next.Origin, "key", next.vkey)
 	return nil

@@ -114,9 +114,10 @@ func passes(err error) bool {
 }
 
 // isCompared reports whether run has compared the ledger, up to its end at the start, with what was signed
-// before, and the witnesses were asked. Until then nothing is signed. The caller must hold mu.
+// before, has found no difference, and the witnesses were asked. Until then nothing is signed. The caller must
+// hold mu.
 func (l *Log) isCompared() bool {
-	return l.started && !l.unasked && len(l.confirm) == 0 && l.rereadTo == 0 && l.tree.Size() >= l.target
+	return l.started && l.suspected == nil && !l.unasked && len(l.confirm) == 0 && l.rereadTo == 0 && l.tree.Size() >= l.target
 }
 
 // signDue reports whether a checkpoint must be signed or stored, and whether it must be signed

@@ -87,7 +87,7 @@ func (l *Log) remember(c proof.Checkpoint) error {
 	l.checkpointsMu.Lock()
 	defer l.checkpointsMu.Unlock()
 	l.mu.Lock()
-	newer, damage, origin := l.signed.Note == nil || c.Size > l.signed.Size, l.damage, l.keys.Origin
+	newer, damage, origin := l.signed.Note == nil || c.Size > l.signed.Size, cmp.Or(l.damage, l.suspected), l.keys.Origin
 	l.mu.Unlock()
 	if damage != nil { // it was found while c was signed
 		return damage

@@ -1,6 +1,7 @@
 package translog
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,7 +72,7 @@ func (l *Log) AddStatement(ctx context.Context, ledger Ledger, signed []byte, ac
 		return st, &StatementError{errors.New("an origin starts when the one before it ends, not by request")}
 	}
 	l.mu.Lock()
-	damage, read, after := l.damage, l.signersRead, l.signersSeq
+	damage, read, after := cmp.Or(l.damage, l.suspected), l.signersRead, l.signersSeq
 	size := max(l.tree.Size(), l.target) // the tree can be behind after damage
 	added, err := l.signers.Clone().Add(signed)
 	last := len(l.signers.Keys()) == 1 && st.Action == proof.RetireSigner
@@ -214,8 +215,11 @@ func (l *Log) retireFormer(ctx context.Context, ledger Ledger, actor events.Acto
 func (l *Log) formerSigners() ([]string, error) {
 	keyFile := keyPath(l.opts.Dir, l.opts.KeyFile)
 	l.mu.Lock()
-	signers, own := l.signers.Keys(), l.keys.vkey
+	signers, own, isCurrent := l.signers.Keys(), l.keys.vkey, l.signers.Origin() == l.keys.Origin
 	l.mu.Unlock()
+	if !isCurrent { // the keys of an ended origin need no retirement
+		return nil, nil
+	}
 	var former []string
 	for n := 1; ; n++ {
 		skey, err := keyfile.Read(fmt.Sprintf("%s%s%d", keyFile, endedSuffix, n))

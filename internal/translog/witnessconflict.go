@@ -204,12 +204,12 @@ func (l *Log) WitnessRefusals() map[string]string {
 // otherHistory is the reason of a *breakError for a proven conflict.
 const otherHistory = "a witness has a signed checkpoint that the ledger does not continue"
 
-// endSigning makes a proven conflict the damage of the Log, so that nothing more is signed, and returns it.
+// endSigning lets nothing more be signed because of a proven conflict, which it returns as damage.
 func (l *Log) endSigning(conflict *WitnessConflict) error {
 	c := conflict.Checkpoint
 	broken := breakOf(otherHistory, "%w (tree hash %s)", conflict, proof.EncodeHash(c.Root))
 	l.mu.Lock()
-	l.damage = broken
+	l.suspected = broken
 	l.wake()
 	l.mu.Unlock()
 	if err := l.rememberContradiction(c); err != nil {
