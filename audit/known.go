@@ -63,6 +63,9 @@ func (opts *VerifyOptions) checkKnownSigned() error {
 			_, keptErr = proof.OpenCheckpoint(c.Note, kept.Keys...)
 		}
 		if keptErr != nil {
+			if _, err := proof.OpenCheckpoint(c.Note, followed.Keys...); err == nil {
+				return &KnownError{fmt.Errorf("the kept checkpoint of %d events proves nothing: the key that signed it was retired at fewer events", c.Size)}
+			}
 			return &KnownError{fmt.Errorf("the kept checkpoint of %d events cannot be used: %w; give the key that signed it with --key", c.Size, err)}
 		}
 	}

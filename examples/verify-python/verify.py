@@ -404,7 +404,7 @@ def check_kept(directory, options):
     except DATA_ERRORS:  # Verifier reports it
         signers = Signers("", options.keys)
     try:
-        need(all(map(signers.signed, options.kept)), "no key that you gave signed the kept checkpoint")
+        need(all(map(signers.signed, options.kept)), "no key that you gave signed the kept checkpoint, or only one that was retired at fewer events")
     except ValueError as e:
         raise Usage(f"{e}; give the key that signed the kept checkpoint with --key") from e
 

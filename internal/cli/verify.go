@@ -175,7 +175,7 @@ func verifyUsage(err error) error {
 // readFiles reads the files of kept checkpoints.
 func readFiles(paths []string) (list [][]byte, err error) {
 	for _, path := range paths {
-		raw, err := os.ReadFile(path)
+		raw, err := readFile(path)
 		if err != nil {
 			return nil, usageError{fmt.Errorf("--checkpoint: %w", err)}
 		}

@@ -66,6 +66,23 @@ func (c *witnessCmd) Run(ctx context.Context, std *streams) (err error) {
 	return w.Serve(ctx, listener)
 }
 
+// mostFileBytes is the maximum length of a file that a command reads as a whole: a pipe or a device may have no end.
+const mostFileBytes = 1 << 20
+
+// readFile reads a file that may be a pipe.
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, mostFileBytes+1))
+	if err == nil && len(raw) > mostFileBytes {
+		err = fmt.Errorf("%s is longer than %d bytes", path, mostFileBytes)
+	}
+	return raw, err
+}
+
 // readVKeys replaces files of verification keys by the keys in them. A value may also be the text of such a
 // file, which has several lines after a rotation.
 func readVKeys(flag string, given []string) ([]string, error) {
@@ -75,7 +92,7 @@ func readVKeys(flag string, given []string) ([]string, error) {
 			keys = append(keys, strings.Fields(key)...)
 			continue
 		}
-		raw, err := os.ReadFile(key)
+		raw, err := readFile(key)
 		if err != nil {
 			return nil, usageError{fmt.Errorf("%s %q is neither a verification key nor a file of them: %w", flag, key, err)}
 		}
