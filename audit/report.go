@@ -273,7 +273,7 @@ func (r *Report) String() string {
 		case r.foreign != "":
 			trust = "it came with the data, and is not among the given keys"
 		case r.Pinned:
-			trust = "the one given"
+			trust = "one that you gave, or that follows from one"
 		}
 		line("key", "%s", r.Key)
 		line("", "(%s)", trust)
