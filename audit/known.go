@@ -201,11 +201,11 @@ func (v *verifier) agreesWith(ctx context.Context, r *Remote, found, c proof.Che
 		return false, fmt.Errorf("compare %s of %d events: %w", name, found.Size, err)
 	}
 	p.From, p.To, p.FromRoot, p.ToRoot = from.Size, to.Size, from.Root, to.Root
-	if p.Check() != nil {
+	isValid := p.Check() == nil
+	if !isValid {
 		v.report.addFinding(0, "no valid proof connects %s of %d events with the one of %d events", name, found.Size, c.Size)
-		return false, nil
 	}
-	return true, nil
+	return isValid, nil
 }
 
 // checkAge compares the age of the newest signed event with VerifyOptions.MaxAge.

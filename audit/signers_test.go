@@ -160,7 +160,7 @@ func (x *cluster) expect(t *testing.T, name string, n int, keys []string, want a
 			continue // they wait for the other signer, which takes long
 		}
 		r, err := verify()
-		text := ""
+		var text string
 		if _, few := errors.AsType[*audit.SignersError](err); few && want == "" {
 			text = err.Error()
 		} else if err != nil || r.Verdict != want {

@@ -391,7 +391,7 @@ func (v *verifier) take(ctx context.Context, p *hashedEvent) error {
 	if p.err != nil {
 		r.addFinding(seq, "%v", p.err)
 		v.keptHere()
-		return v.failed() //nolint:nilerr // reported; the rest is still verified
+		return v.failed() // the error is reported, and the rest is still verified
 	}
 	if d, ok := p.event.Data.(*events.LedgerVolumeOpened); ok && d.Reason == events.VolumeDamaged {
 		v.named, v.listsAll = d.Losses(seq), len(d.Lost) > 0

@@ -132,7 +132,7 @@ func TestHiddenRetirement(t *testing.T) {
 		t.Fatal(err)
 	}
 	translogtest.Checkpoint(t, log, translogtest.Fill(t, store, 2))
-	c := translogtest.Checkpoint(t, log, translogtest.Fill(t, store, 2))
+	translogtest.Checkpoint(t, log, translogtest.Fill(t, store, 2))
 	e := editorOf(t, exportTo(t, log, store, proof.ExportSelection{}))
 	c, err := proof.ParseCheckpoint(e.files["checkpoint"])
 	if err == nil {

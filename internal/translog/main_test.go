@@ -12,8 +12,6 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-type running = translogtest.Running
-
 var (
 	start          = translogtest.Start
 	request        = translogtest.Request
