@@ -22,12 +22,19 @@ var moduleRoot = func() string {
 // PathOfPython returns the path of the interpreter, or skips the test.
 func PathOfPython(t testing.TB) string {
 	t.Helper()
-	path, err := exec.LookPath("python3")
+	path, err := pathOfPython()
 	if err != nil {
 		t.Skip("python3 is not installed, so verify.py cannot be run")
 	}
 	return path
 }
+
+// pathOfPython asks the interpreter for its path: python3 may be a script that selects one, which takes longer
+// than most runs of verify.py.
+var pathOfPython = sync.OnceValues(func() (string, error) {
+	path, err := exec.Command("python3", "-c", "import sys; print(sys.executable)").Output()
+	return strings.TrimSpace(string(path)), err
+})
 
 // Python is a running verify.py. It is safe for concurrent use.
 type Python struct {
