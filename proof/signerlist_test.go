@@ -94,10 +94,11 @@ func TestSignersThatAreRefused(t *testing.T) {
 	// rewritten returns a statement with another text, which a signer signed.
 	rewritten := func(old, changed string) []byte {
 		text, _, _ := strings.Cut(string(signed(t, next, a)), "\n\n")
+		text += "\n"
 		if strings.Count(text, old) != 1 {
 			t.Fatalf("%q is not once in\n%s", old, text)
 		}
-		return signText(t, strings.Replace(text, old, changed, 1)+"\n", a)
+		return signText(t, strings.Replace(text, old, changed, 1), a)
 	}
 	for name, tt := range map[string]struct {
 		to   *proof.Signers
@@ -119,7 +120,7 @@ func TestSignersThatAreRefused(t *testing.T) {
 		"a root key named as a signer":      {list, signed(t, list.Next(proof.AddRoot, stranger.vkey, 7), a), "begins with daybook-root/"},
 		"an origin named as a root key":     {&proof.Signers{}, signed(t, start(&proof.Signers{}, root.Name(), root, 0), root), "root keys are named so"},
 		"a key in other letters":            {list, signed(t, list.Next(proof.IntroduceSigner, otherForm(t, stranger.vkey), 7), a), "not a verification key"},
-		"an empty line in the text":         {list, rewritten("\n7", "\n7\n\nmore"), "base64"},
+		"an empty line in the text":         {list, rewritten("\n7\n", "\n7\n\nmore\n"), "base64"},
 		"a wrong signature of a signer":     {list, append(signed(t, next, a), bytes.SplitAfter(signed(t, list.Next(proof.AddRoot, root.vkey, 7), b), []byte("\n\n"))[1]...), "is wrong"},
 		"a second retirement":               {list, signed(t, list.Next(proof.RetireSigner, retired.vkey, 7), a), "already retired: by statement"},
 		"a retirement of another key":       {list, signed(t, list.Next(proof.RetireSigner, stranger.vkey, 7), a), "no signer"},
@@ -136,12 +137,12 @@ func TestSignersThatAreRefused(t *testing.T) {
 		"no start at the beginning":         {&proof.Signers{}, signed(t, with((&proof.Signers{}).Next(proof.IntroduceSigner, a.vkey, 0), func(st *proof.Statement) { st.Origin = originOne }), a), "the current origin is"},
 		"another version":                   {list, rewritten("daybook-signers-v1\n", "daybook-signers-v2\n"), "daybook-signers-v1"},
 		"an index with a zero before":       {list, rewritten("\n5\n", "\n05\n"), "shortest form"},
-		"a size with a zero before":         {list, rewritten("\n7", "\n07"), "shortest form"},
-		"a size with a sign":                {list, rewritten("\n7", "\n+7"), "invalid syntax"},
-		"a size of 2^63":                    {list, rewritten("\n7", "\n9223372036854775808"), "out of range"},
+		"a size with a zero before":         {list, rewritten("\n7\n", "\n07\n"), "shortest form"},
+		"a size with a sign":                {list, rewritten("\n7\n", "\n+7\n"), "invalid syntax"},
+		"a size of 2^63":                    {list, rewritten("\n7\n", "\n9223372036854775808\n"), "out of range"},
 		"a short hash":                      {list, rewritten("\n5\n", "\n5\nAAAA\n"), "7 lines"},
-		"a line more":                       {list, rewritten("\n7", "\n7\nmore"), "7 lines"},
-		"no line of the size":               {list, rewritten("\n7", ""), "5 lines"},
+		"a line more":                       {list, rewritten("\n7\n", "\n7\nmore\n"), "7 lines"},
+		"no line of the size":               {list, rewritten("\n7\n", "\n"), "5 lines"},
 		"two spaces before the key":         {list, rewritten("introduce ", "introduce  "), "not a verification key"},
 		"no signature":                      {list, append(bytes.SplitAfter(signed(t, next, a), []byte("\n\n"))[0], "\u2014 w AAAAAAEC\n"...), "no signer or root key"},
 		"no note":                           {list, []byte("x"), "not a signed note"},
