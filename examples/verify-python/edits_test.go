@@ -25,6 +25,14 @@ var (
 
 var editedExports = verdicts.Table{Test: "TestEditedExports", Command: "make torture-proofs"}
 
+// The document has the table of a full run.
+func TestTableOfEditedExports(t *testing.T) {
+	t.Parallel()
+	if rows, tried := editedExports.Tried(t); len(rows) < 30 || tried < 10_000 {
+		t.Errorf("the table has %d edits of %d kinds, want at least 10,000 of 30; run make torture-proofs", tried, len(rows))
+	}
+}
+
 // original is an export that is edited in copies.
 type original struct {
 	name  string

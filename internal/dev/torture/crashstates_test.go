@@ -416,6 +416,20 @@ func TestCrashStates(t *testing.T) {
 	}
 }
 
+// The document has the table of a full run.
+func TestTableOfCrashStates(t *testing.T) {
+	t.Parallel()
+	rows, tried := tableOfCrashStates.Tried(t)
+	for name := range historyActions {
+		if rows[name] == 0 {
+			t.Errorf("the table has no row for %q; run make torture-proofs", name)
+		}
+	}
+	if tried < 1000 {
+		t.Errorf("the table has %d crash states, want at least 1,000; run make torture-proofs", tried)
+	}
+}
+
 // judge verifies a crash state, starts the real server on it, and verifies it again. It returns the first
 // verdict.
 func (g *grower) judge(t *testing.T, name string, files map[string][]byte) string {

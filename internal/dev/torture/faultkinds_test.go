@@ -12,6 +12,8 @@ import (
 // faultKind is a kind of change to the files of a store.
 type faultKind struct {
 	name string
+	// want are the verdicts that a verification before a start may give with the genuine key.
+	want []string
 	// inject changes one or more of the files and returns a description.
 	inject func(r *rand.Rand, files map[string][]byte) string
 }
@@ -21,52 +23,65 @@ const (
 	blobFiles   = "jetstream/jetstream/$G/streams/OBJ_BLOBS/"
 )
 
+var (
+	// damages are the verdicts on a fault in something that the proof covers or a reader needs.
+	damages = []string{isNotIntact}
+	// keepsProof are the verdicts on a fault in something that can be computed again.
+	keepsProof = []string{isIntact}
+	// mayDamage are the verdicts on a fault in a part that is needed, or in one that is not: a tile is needed
+	// if it is not beside a larger one, a file of checkpoints if no newer checkpoint follows.
+	mayDamage = []string{isIntact, isNotIntact}
+	// mayBlock are the verdicts on a fault after which the embedded server may not open a stream.
+	mayBlock = []string{isIntact, string(unanswered)}
+)
+
 var faultKinds = []faultKind{
-	{"a bit of the ledger's blocks", flip(ledgerFiles + "msgs/*.blk")},
-	{"a bit of a record's header", flipHeader(ledgerFiles + "msgs/*.blk")},
-	{"a bit of the last block's end", flipTail(ledgerFiles + "msgs/*.blk")},
-	{"a block of the ledger is cut", truncate(ledgerFiles + "msgs/*.blk")},
-	{"the last block is cut between records", cutAtRecord(ledgerFiles + "msgs/*.blk")},
-	{"a block of the ledger is missing", remove(ledgerFiles + "msgs/*.blk")},
-	{"two blocks are swapped", swap(ledgerFiles+"msgs/*.blk", ledgerFiles+"msgs/*.blk")},
-	{"a block is swapped with one of the blobs", swap(ledgerFiles+"msgs/*.blk", blobFiles+"msgs/*.blk")},
-	{"a page of zeros in a block", zero(ledgerFiles + "msgs/*.blk")},
-	{"garbage after a block", garbage(ledgerFiles + "msgs/*.blk")},
-	{"all blocks of the ledger are missing", removeAll(ledgerFiles + "msgs/*.blk")},
-	{"the ledger's stream is missing", removeBelow(ledgerFiles)},
-	{"all streams are missing", removeBelow("jetstream/")},
-	{"a bit of the ledger's index", flip(ledgerFiles + "msgs/index.db")},
-	{"the ledger's index is cut", truncate(ledgerFiles + "msgs/index.db")},
-	{"the ledger's index is missing", remove(ledgerFiles + "msgs/index.db")},
-	{"a bit of the stream's configuration", flip(ledgerFiles + "meta.*")},
-	{"the stream's configuration is cut", truncate(ledgerFiles + "meta.*")},
-	{"the stream's configuration is missing", remove(ledgerFiles + "meta.*")},
-	{"a bit of a consumer's state", flip(ledgerFiles + "obs/*/*")},
-	{"a consumer's state is cut", truncate(ledgerFiles + "obs/*/*")},
-	{"a consumer's state is missing", remove(ledgerFiles + "obs/*/*")},
-	{"a bit of the blobs' blocks", flip(blobFiles + "msgs/*.blk")},
-	{"a block of the blobs is cut", truncate(blobFiles + "msgs/*.blk")},
-	{"a block of the blobs is missing", remove(blobFiles + "msgs/*.blk")},
-	{"the blobs' index", flip(blobFiles + "msgs/index.db")},
-	{"the configuration of the blobs' stream", flip(blobFiles + "meta.*")},
-	{"a bit of a tile", flip("audit/tile/*/*/*", "audit/tile/*/*")},
-	{"a tile is cut", truncate("audit/tile/*/*/*", "audit/tile/*/*")},
-	{"a tile is missing", remove("audit/tile/*/*/*", "audit/tile/*/*")},
-	{"a bit of the checkpoints", flip("audit/checkpoints")},
-	{"the checkpoints are missing", remove("audit/checkpoints")},
-	{"a bit of the file `durable`", flip("audit/durable")},
-	{"a bit of a key or of the identity", flip("audit/key", "audit/vkey", "audit/ledger.json")},
-	{"a key or the identity is missing", remove("audit/key", "audit/vkey", "audit/ledger.json")},
-	{"the newest signed checkpoint", either(flip("audit/key.signed"), truncate("audit/key.signed"), remove("audit/key.signed"))},
-	{"all of the proofs are missing", removeBelow("audit/")},
-	{"a bit of a mark", flip("mark", "mark-blobs")},
-	{"a mark is cut or missing", either(truncate("mark", "mark-blobs"), remove("mark", "mark-blobs"))},
-	{"a bit of the projections", flip("projections.db")},
-	{"the projections are cut", truncate("projections.db")},
-	{"the projections are missing", remove("projections.db")},
-	{"the projections' hash", either(flip("projections.db.sum"), remove("projections.db.sum"))},
-	{"a copy of a stream's configuration", either(flip("descriptions/*/*"), remove("descriptions/*/*"))},
-	{"the subscribers' credentials", either(flip("nats/default.creds"), remove("nats/default.creds"), remove("nats/credentials.jsonl"))},
+	{"a bit of the ledger's blocks", damages, flip(ledgerFiles + "msgs/*.blk")},
+	{"a bit of a record's header", damages, flipHeader(ledgerFiles + "msgs/*.blk")},
+	{"a bit of the last block's end", damages, flipTail(ledgerFiles + "msgs/*.blk")},
+	{"a block of the ledger is cut", damages, truncate(ledgerFiles + "msgs/*.blk")},
+	{"the last block is cut between records", damages, cutAtRecord(ledgerFiles + "msgs/*.blk")},
+	{"a block of the ledger is missing", damages, remove(ledgerFiles + "msgs/*.blk")},
+	{"two blocks are swapped", damages, swap(ledgerFiles+"msgs/*.blk", ledgerFiles+"msgs/*.blk")},
+	{"a block is swapped with one of the blobs", damages, swap(ledgerFiles+"msgs/*.blk", blobFiles+"msgs/*.blk")},
+	{"a page of zeros in a block", damages, zero(ledgerFiles + "msgs/*.blk")},
+	{"garbage after a block", mayDamage, garbage(ledgerFiles + "msgs/*.blk")},
+	{"all blocks of the ledger are missing", damages, removeAll(ledgerFiles + "msgs/*.blk")},
+	{"the ledger's stream is missing", damages, removeBelow(ledgerFiles)},
+	{"all streams are missing", damages, removeBelow("jetstream/")},
+	{"a bit of the ledger's index", keepsProof, flip(ledgerFiles + "msgs/index.db")},
+	{"the ledger's index is cut", keepsProof, truncate(ledgerFiles + "msgs/index.db")},
+	{"the ledger's index is missing", keepsProof, remove(ledgerFiles + "msgs/index.db")},
+	{"a bit of the stream's configuration", damages, flip(ledgerFiles + "meta.*")},
+	{"the stream's configuration is cut", keepsProof, truncate(ledgerFiles + "meta.*")},
+	{"the stream's configuration is missing", keepsProof, remove(ledgerFiles + "meta.*")},
+	{"a bit of a consumer's state", mayBlock, flip(ledgerFiles + "obs/*/*")},
+	{"a consumer's state is cut", keepsProof, truncate(ledgerFiles + "obs/*/*")},
+	{"a consumer's state is missing", keepsProof, remove(ledgerFiles + "obs/*/*")},
+	{"a bit of the blobs' blocks", damages, flip(blobFiles + "msgs/*.blk")},
+	{"a block of the blobs is cut", damages, truncate(blobFiles + "msgs/*.blk")},
+	{"a block of the blobs is missing", damages, remove(blobFiles + "msgs/*.blk")},
+	{"the blobs' index", keepsProof, flip(blobFiles + "msgs/index.db")},
+	{"the configuration of the blobs' stream", keepsProof, flip(blobFiles + "meta.*")},
+	{"a bit of a tile", mayDamage, flip("audit/tile/*/*/*", "audit/tile/*/*")},
+	{"a tile is cut", mayDamage, truncate("audit/tile/*/*/*", "audit/tile/*/*")},
+	{"a tile is missing", mayDamage, remove("audit/tile/*/*/*", "audit/tile/*/*")},
+	{"a bit of the checkpoints", mayDamage, flip("audit/checkpoints")},
+	{"the checkpoints are missing", keepsProof, remove("audit/checkpoints")},
+	{"a bit of the file `durable`", keepsProof, flip("audit/durable")},
+	{"a bit of a key or of the identity", mayDamage, flip("audit/key", "audit/vkey", "audit/ledger.json")},
+	{"a key or the identity is missing", keepsProof, remove("audit/key", "audit/vkey", "audit/ledger.json")},
+	{"the newest signed checkpoint", mayDamage, either(flip("audit/key.signed"), truncate("audit/key.signed"), remove("audit/key.signed"))},
+	{"all of the proofs are missing", []string{isIntactUpTo}, // the events have checkpoints too
+		removeBelow("audit/")},
+	{"a bit of a mark", keepsProof, flip("mark", "mark-blobs")},
+	{"a mark is cut or missing", keepsProof, either(truncate("mark", "mark-blobs"), remove("mark", "mark-blobs"))},
+	{"a bit of the projections", keepsProof, flip("projections.db")},
+	{"the projections are cut", keepsProof, truncate("projections.db")},
+	{"the projections are missing", keepsProof, remove("projections.db")},
+	{"the projections' hash", keepsProof, either(flip("projections.db.sum"), remove("projections.db.sum"))},
+	{"a copy of a stream's configuration", keepsProof, either(flip("descriptions/*/*"), remove("descriptions/*/*"))},
+	{"the subscribers' credentials", keepsProof, either(flip("nats/default.creds"), remove("nats/default.creds"), remove("nats/credentials.jsonl"))},
 }
 
 // pick returns one of the matching files that are not empty.

@@ -247,7 +247,10 @@ func TestFaultTable(t *testing.T) {
 			t.Errorf("row %d is %q, want one of %q without a failure; run make torture-faults", i+1, lines[i+2], kind.name)
 		}
 	}
+	if _, tried := tableOfFaults.Tried(t); tried < 2000 {
+		t.Errorf("the table has %d faults, want at least 2,000; run make torture-faults", tried)
+	}
 	if !strings.Contains(table, "was accepted") {
-		t.Error("the table does not tell how often damage was accepted")
+		t.Error("the table does not state how often damage was accepted")
 	}
 }

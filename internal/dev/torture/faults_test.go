@@ -166,6 +166,9 @@ func (y *truth) try(t *testing.T, kind faultKind, seed uint64, accept bool, tabl
 		return o
 	}
 	o.before = y.verify(ctx, copied, "before the start", y.changesEvents(files), bad)
+	if !slices.ContainsFunc(kind.want, func(want string) bool { return strings.EqualFold(want, strings.ReplaceAll(string(o.before), "_", " ")) }) {
+		bad("the verdict before the start is %s, want %s", o.before, strings.Join(kind.want, " or "))
+	}
 	if err := os.RemoveAll(copied); err != nil {
 		bad("%v", err)
 		return o

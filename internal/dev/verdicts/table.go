@@ -3,6 +3,7 @@ package verdicts
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -47,4 +48,21 @@ func (p Table) Write(t testing.TB, table string) {
 	if err := os.WriteFile(path, []byte(before+p.begin()+"\n"+strings.Trim(table, "\n")+"\n\n"+p.end()+after), 0o644); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// Tried returns the column "tried" of a table by the name in its first column, and the sum.
+func (p Table) Tried(t testing.TB) (rows map[string]int, all int) {
+	t.Helper()
+	rows = map[string]int{}
+	for line := range strings.Lines(p.Read(t)) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 3 {
+			continue // below the table
+		}
+		if n, err := strconv.Atoi(strings.TrimSpace(cells[2])); err == nil {
+			rows[strings.TrimSpace(cells[1])] = n
+			all += n
+		}
+	}
+	return rows, all
 }
