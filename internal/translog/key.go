@@ -93,6 +93,11 @@ func openKeys(opts Options, signers *proof.Signers) (k keys, err error) {
 	}
 	if k.Origin == "" {
 		k.Origin = k.signer.Name()
+		// After a crash before the identity was written, the key in the audit directory has the name that Open gave
+		// it: adopt may replace that key, but not one that the operator named.
+		if id, ok := strings.CutPrefix(k.Origin, "daybook/"); ok && keyFile == "" && events.ValidID(id) {
+			k.ID = id
+		}
 		if err := k.writeIdentity(dir); err != nil {
 			return k, err
 		}

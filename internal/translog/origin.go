@@ -307,8 +307,14 @@ func (l *Log) checkOrigin() error {
 	case !l.opts.Shared:
 		return breakOf(keyLost, "the key %s is not one that signs this ledger; use the key that does, or introduce this one with a root key: daybook key introduce --root-key", l.keys.vkey)
 	}
-	if !l.maySign() {
-		l.log.Warn("this server does not sign the ledger, because no statement introduces its key; run 'daybook key introduce' on a server that signs", "key", l.keys.vkey, "origin", current, "own_origin", l.keys.Origin)
+	switch {
+	case l.maySign():
+	case l.keys.Origin != current && l.damageAccepted():
+		return breakOf("another server started a successor", "the origin of this server is %s, and another server started %s", l.keys.Origin, current)
+	case l.keys.Origin != current:
+		l.log.Warn("this server does not sign the ledger, because another server started a new origin; start this server once with --accept-damage, and introduce the key that it then creates", "origin", current, "own_origin", l.keys.Origin)
+	default:
+		l.log.Warn("this server does not sign the ledger, because no statement introduces its key; run 'daybook key introduce' on a server that signs", "key", l.keys.vkey, "origin", current)
 	}
 	return nil
 }
@@ -432,7 +438,8 @@ type endedOrigin struct {
 	Signed string `json:"signed,omitempty"`
 }
 
-// endOrigin gives the ledger a new origin and a new key, and makes Run compute the tree again. The
+// endOrigin gives the ledger a new origin and a new key, and makes Run compute the tree again. If another
+// server of a shared ledger started a successor, endOrigin takes that as the origin of this server. The
 // old key and its signed file are kept, with the suffix ".ended" and a number.
 func (l *Log) endOrigin(reason string) error {
 	l.checkpointsMu.Lock()
@@ -442,8 +449,15 @@ func (l *Log) endOrigin(reason string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	ended := endedOrigin{Origin: l.keys.Origin, Reason: reason, Signed: string(l.signed.Note)}
-	if current := l.signers.Origin(); current != "" {
+	next := keys{identity: identity{ID: l.keys.ID, Ended: &ended}}
+	switch current := l.signers.Origin(); {
+	case current != "" && current != l.keys.Origin && l.opts.Shared: // another server has ended it already
+		next.Origin = current
+	case current != "":
 		ended.Origin = current
+	}
+	if next.Origin == "" {
+		next.Origin = successorOf(ended.Origin)
 	}
 	if ended.Signed == "" {
 		ended.Signed = string(l.latest.Note)
@@ -451,7 +465,6 @@ func (l *Log) endOrigin(reason string) error {
 	if former := l.keys.Ended; ended.Signed == "" && former != nil && former.Origin == ended.Origin { // its successor has not started
 		ended.Signed = former.Signed
 	}
-	next := keys{identity: identity{ID: l.keys.ID, Origin: successorOf(ended.Origin), Ended: &ended}}
 	if next.ID == "" {
 		next.ID = events.NewID(time.Now())
 	}

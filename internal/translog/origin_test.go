@@ -2,6 +2,7 @@ package translog_test
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -255,6 +256,73 @@ func TestServersOfOneLedger(t *testing.T) {
 	})
 	if len(statements(t, store)) > 3 {
 		t.Errorf("statements %+v", statements(t, store))
+	}
+	closeLog(t, first)
+	closeLog(t, second)
+}
+
+// If one of two servers ends the origin, the other one follows it without signing. When its operator accepts
+// that too, it takes over the successor, and signs when it is introduced.
+func TestServerTakesOverASuccessor(t *testing.T) {
+	t.Parallel()
+	store := newStore(t)
+	dirs := []string{t.TempDir(), t.TempDir()}
+	open := func(i int) *translogtest.Running {
+		return start(t, store, translog.Options{Dir: dirs[i], Shared: true, Every: time.Millisecond})
+	}
+	first := open(0)
+	mustCheckpoint(t, first, fill(t, store, 3))
+	second := open(1)
+	untilIn(t, second, "the origin of the ledger", func() bool { return second.Origin() == first.Origin() })
+	before := second.VKey()
+	if _, err := first.ChangeSigners(t.Context(), store, proof.IntroduceSigner, before, events.Actor{}); err != nil {
+		t.Fatal(err)
+	}
+	awaitSigners(t, second, first.VKey(), before)
+	until(t, "a checkpoint of the second server", func() bool { // either of them signs first
+		c := mustCheckpoint(t, second, fill(t, store, 1))
+		_, err := proof.OpenCheckpoint(c.Note, before)
+		return err == nil
+	})
+	for range 2 { // the second time, the second server is two origins behind
+		closeLog(t, first)
+		remove(t, dirs[0], "key")
+		if err := translog.AcceptDamage(dirs[0], "", ""); err != nil {
+			t.Fatal(err)
+		}
+		first = open(0)
+		mustCheckpoint(t, first, fill(t, store, 1))
+	}
+	untilIn(t, second, "the successor", func() bool { return second.Signers().Origin() == first.Origin() })
+	if second.Origin() == first.Origin() || second.VKey() != before {
+		t.Fatalf("the second server changed its origin to %s without its operator", second.Origin())
+	}
+	closeLog(t, second)
+	second = open(1) // without the permission
+	end := fill(t, store, 1)
+	untilIn(t, second, "the end", func() bool { return second.Size() >= end })
+	if second.VKey() != before {
+		t.Fatalf("the second server changed its key to %s without its operator", second.VKey())
+	}
+	closeLog(t, second)
+	if err := translog.AcceptDamage(dirs[1], "", ""); err != nil {
+		t.Fatal(err)
+	}
+	second = open(1)
+	untilIn(t, second, "the origin of the ledger", func() bool { return second.Origin() == first.Origin() })
+	if _, err := first.ChangeSigners(t.Context(), store, proof.IntroduceSigner, second.VKey(), events.Actor{}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "a checkpoint of the second server", func() bool {
+		c := mustCheckpoint(t, second, fill(t, store, 1))
+		_, err := proof.OpenCheckpoint(c.Note, second.VKey())
+		return err == nil
+	})
+	if _, err := os.Stat(translog.SignedPath(dirs[1], "", "") + ".accepted"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the permission of the operator stays: %v", err)
+	}
+	if list := statements(t, store); len(list) != 5 {
+		t.Errorf("statements %+v", list)
 	}
 	closeLog(t, first)
 	closeLog(t, second)

@@ -93,6 +93,30 @@ func TestInterruptedChangeOfTheOrigin(t *testing.T) {
 	}
 }
 
+// A crash can leave the first key of a directory without the identity. The next start knows that it is a key that
+// Open made, so that a server of a shared ledger can replace it.
+func TestKeyBeforeTheIdentity(t *testing.T) {
+	t.Parallel()
+	opts := Options{Dir: t.TempDir(), NoSync: true, Shared: true}
+	first, err := Open(opts)
+	if err == nil {
+		err = os.Remove(filepath.Join(opts.Dir, fileIdentity))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := Open(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.VKey() != first.VKey() || again.keys.ID != first.keys.ID {
+		t.Errorf("the keys are %+v, want %+v", again.keys, first.keys)
+	}
+	if err := again.keys.adopt(opts, "daybook/another"); err != nil || again.Origin() != "daybook/another" {
+		t.Errorf("the origin is %s, %v", again.Origin(), err)
+	}
+}
+
 // If only the key cannot be used, the message does not say that the data is to be restored.
 func TestAdviceForALostKey(t *testing.T) {
 	t.Parallel()
