@@ -10,6 +10,8 @@ import (
 
 	"daybook/audit"
 	"daybook/events"
+	"daybook/internal/datadir"
+	"daybook/internal/durable"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/translog"
 )
@@ -21,6 +23,10 @@ const finalCheckpointTimeout = 5 * time.Second
 func (d *Daybook) startAudit(ctx context.Context) error {
 	if d.opts.Proof.Off {
 		return nil
+	}
+	locked := d.lockSigned()
+	if errors.Is(locked, datadir.ErrFileLocked) {
+		return asOption(ofField("Proof.KeyFile", fmt.Errorf("%w; each server needs a signing key of its own: give this one another file, or stop the other server", locked)))
 	}
 	var err error
 	d.audit, err = translog.Open(translog.Options{
@@ -42,7 +48,7 @@ func (d *Daybook) startAudit(ctx context.Context) error {
 	if _, ok := errors.AsType[*translog.SignedFileError](err); ok && d.opts.Proof.SignedFile != "" {
 		return asOption(ofField("Proof.SignedFile", err))
 	}
-	if err != nil {
+	if err = errors.Join(err, locked); err != nil {
 		return err
 	}
 	d.auditing = startTask(ctx, func(ctx context.Context) {
@@ -60,6 +66,20 @@ func (d *Daybook) startAudit(ctx context.Context) error {
 		}
 	})
 	return nil
+}
+
+// lockSigned takes a lock on the signed file if it is outside of the data directory. Two servers with one key, of a
+// shared ledger or of a copy of the data directory, would replace the checkpoints of each other there.
+func (d *Daybook) lockSigned() error {
+	if d.opts.Proof.KeyFile == "" && d.opts.Proof.SignedFile == "" {
+		return nil
+	}
+	path := d.signedPath()
+	err := durable.MkdirAll(filepath.Dir(path), 0o700)
+	if err == nil {
+		d.signedLock, err = datadir.TakeFileLock(path)
+	}
+	return err
 }
 
 // signFinalCheckpoint signs a checkpoint of all recorded events before the Daybook

@@ -41,6 +41,7 @@ type Daybook struct {
 	opts Options
 
 	lock         *datadir.Lock
+	signedLock   *datadir.Lock
 	damage       *damage.State
 	marks        marks
 	describing   sync.Mutex // held while copies of stream configurations or findings are written
@@ -272,6 +273,9 @@ func (d *Daybook) close() error {
 		d.nats.Close()
 	}
 	errs = append(errs, d.closeMarks())
+	if d.signedLock != nil {
+		errs = append(errs, d.signedLock.Release())
+	}
 	if d.lock != nil {
 		errs = append(errs, d.lock.Release())
 	}

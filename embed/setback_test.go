@@ -59,6 +59,23 @@ func TestOlderCopyOfTheDataDirectoryIsDamage(t *testing.T) {
 	}
 }
 
+// Two servers do not sign with one key at the same time: each would replace the signed file of the other.
+func TestOneServerForEachKey(t *testing.T) {
+	t.Parallel()
+	opts, key, older, _ := setBack(t)
+	book := start(t, opts)
+	copied := opts
+	copied.DataDir = older
+	second, err := embed.Start(t.Context(), copied)
+	if err == nil {
+		closeBook(t, second)
+	}
+	wantError(t, err, "Proof.KeyFile", key+".signed", "each server needs a signing key of its own")
+	run(t, book, embed.Script{Code: "3"})
+	closeBook(t, book)
+	closeBook(t, start(t, opts))
+}
+
 // A ledger that was set back, or whose key was lost, continues with --accept-damage under a new origin.
 // An auditor with the old key notices, and one with the new key sees which origin ended.
 func TestAcceptedDamageStartsANewOrigin(t *testing.T) {

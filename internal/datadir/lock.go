@@ -14,30 +14,52 @@ import (
 // ErrLocked is returned if another process owns the data directory.
 var ErrLocked = errors.New("the data directory is in use by another process")
 
-// Lock is an advisory lock on a data directory. The kernel releases it when the
+// Lock is an advisory lock on a data directory or a file. The kernel releases it when the
 // process ends for any reason.
 type Lock struct{ file *os.File }
 
 // TakeLock makes this process the owner of a directory. It returns ErrLocked while another
 // process is the owner. The caller releases the lock.
 func TakeLock(dir string) (*Lock, error) {
-	path := filepath.Join(dir, "lock")
+	lock, pid, err := take(filepath.Join(dir, "lock"))
+	if pid >= 0 {
+		return nil, LockedError(dir, pid)
+	}
+	return lock, err
+}
+
+// ErrFileLocked is returned if another process uses a file.
+var ErrFileLocked = errors.New("the file is in use by another process")
+
+// TakeFileLock makes this process the only one that uses a file. The lock is another file, with the suffix
+// ".lock". TakeFileLock returns ErrFileLocked while another process has the lock. The caller releases the lock.
+func TakeFileLock(path string) (*Lock, error) {
+	lock, pid, err := take(path + ".lock")
+	if pid >= 0 {
+		return nil, fmt.Errorf("%s: %w (process %d)", path, ErrFileLocked, pid)
+	}
+	return lock, err
+}
+
+// take takes the lock in a file. If another process has it, take returns the id of that process, or 0 if that is not
+// known, otherwise -1.
+func take(path string) (lock *Lock, pid int, err error) {
 	f, err := openLock(path)
 	if err != nil {
-		return nil, err
+		return nil, -1, err
 	}
 	if err := flock(f); err != nil {
 		defer f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, LockedError(dir, holderPID(f))
+			return nil, holderPID(f), nil
 		}
-		return nil, fmt.Errorf("lock %s: %w", path, err)
+		return nil, -1, fmt.Errorf("lock %s: %w", path, err)
 	}
-	// LockedError reports the process id, and flock checks whether the process exists.
+	// A process that finds the lock taken reports the process id, and flock checks whether the process exists.
 	if err := f.Truncate(0); err == nil {
 		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())), 0)
 	}
-	return &Lock{file: f}, nil
+	return &Lock{file: f}, -1, nil
 }
 
 // Probe returns ErrLocked while a process owns the directory.
@@ -147,7 +169,7 @@ func OwnerPID(dir string) int {
 	return holderPID(f)
 }
 
-// Release releases the directory. Closing the file is not enough: a child process that
+// Release releases the lock. Closing the file is not enough: a child process that
 // is being started elsewhere in the program shares the file until it executes another
 // program, and would hold the lock until then.
 func (l *Lock) Release() error {
