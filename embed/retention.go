@@ -4,10 +4,14 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"daybook/events"
 	"daybook/internal/lifecycle/retention"
 )
+
+// shredWait is the time for which a shred waits for runs to end. Other shreds wait for it, also those of other tenants.
+const shredWait = 2 * time.Second
 
 // startShredder creates the shredder and destroys keys that still exist although the
 // ledger records them as shredded.
@@ -15,7 +19,7 @@ func (d *Daybook) startShredder(ctx context.Context) error {
 	if d.keys == nil {
 		return nil
 	}
-	d.shredder = retention.NewShredder(retention.ShredOptions{Store: d.store, Recorder: d.ledger, Keys: d.keys})
+	d.shredder = retention.NewShredder(retention.ShredOptions{Store: d.store, Recorder: d.ledger, Keys: d.keys, Wait: shredWait})
 	if d.damage.Damaged() { // Finish records collected heaps, and a damaged ledger takes no events
 		return nil
 	}

@@ -25,14 +25,14 @@ func (a *api) shredRoutes(r *router) {
 		OperationID: "shred-session", Method: http.MethodDelete, Path: "/api/sessions/{name}/content", Tags: []string{tagSessions},
 		Summary: "Shred the content of a session",
 		Description: "Destroys the content keys that encrypt the sources, output, results, errors, tags and heaps of the session's runs, the prompts of an ACP session, and the intent of a logical one. Other recorded data and all proofs stay. Later requests for the content are answered with the time and the position of the event that records the destruction. " +
-			"Affects only content recorded while the server ran with --erasable-sessions. Refused while runs of the session are in progress and, without force, while other runs depend on its heaps or a content key of the session is missing. name is the name of a named session, the intent or ref of a logical session, or the id of any session or its first 12 characters.",
+			"Affects only content recorded while the server ran with --erasable-sessions. Refused if runs of the session are in progress that do not end within 2 seconds and, without force, while other runs depend on its heaps or a content key of the session is missing. name is the name of a named session, the intent or ref of a logical session, or the id of any session or its first 12 characters.",
 		Metadata: map[string]any{scopeKey: access.Admin},
 	}, []int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict}, a.shred)
 	register(r, huma.Operation{
 		OperationID: "shred-without-session", Method: http.MethodDelete, Path: "/api/content", Tags: []string{tagSessions},
 		Summary: "Shred the content without a session",
 		Description: "Destroys the content keys of everything of the tenant that belongs to no session: runs without a session, values and notes of conversation contexts, and tags that clients set. The content of sessions stays. " +
-			"Affects only content recorded while the server ran with --erasable-sessions. Refused while such runs are in progress and, without force, while runs of sessions depend on their heaps or a content key is missing.",
+			"Affects only content recorded while the server ran with --erasable-sessions. Refused if such runs are in progress that do not end within 2 seconds; runs that start meanwhile stay. Also refused, without force, while runs of sessions depend on their heaps or a content key is missing.",
 		Metadata: map[string]any{scopeKey: access.Admin},
 	}, []int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict}, a.shredWithoutSession)
 }

@@ -169,10 +169,15 @@ func forEachHash(payload []byte, fn func([32]byte)) {
 // readAll calls fn with each event that the ledger holds at the time of the call, and
 // returns the position of the last one.
 func readAll(ctx context.Context, feed Feed, fn func(events.Stored) error) (last uint64, err error) {
+	return readAfter(ctx, feed, 0, fn)
+}
+
+// readAfter is readAll for the events after a position.
+func readAfter(ctx context.Context, feed Feed, after uint64, fn func(events.Stored) error) (last uint64, err error) {
 	if last, err = feed.LastSeq(ctx); err != nil {
 		return 0, err
 	}
-	for after := uint64(0); after < last; {
+	for after < last {
 		batch, err := feed.ReadRaw(ctx, after, readBatch)
 		if err != nil {
 			return 0, err

@@ -53,12 +53,18 @@ type ShredStore interface {
 	EvictHeap(tenant, hash string)
 }
 
-// ShredOptions configures a Shredder. All fields are required.
+// ShredOptions configures a Shredder. Store, Recorder and Keys are required.
 type ShredOptions struct {
 	Store    ShredStore
 	Recorder ShredRecorder
 	Keys     Keys
+	// Wait is the maximum time for which Shred waits for runs under the keys to end. Runs that start meanwhile are
+	// under another key, so that it also ends on a server that always has some run. 0 waits for none.
+	Wait time.Duration
 }
+
+// openPoll is the time between two reads of the ledger while Shred waits for runs to end.
+const openPoll = 50 * time.Millisecond
 
 // NewShredder returns a Shredder. It starts nothing.
 func NewShredder(opts ShredOptions) *Shredder {
@@ -118,7 +124,7 @@ func (t Target) String() string { return events.ShredLabel(t.Kind, t.Name, t.Ses
 
 // Shred destroys the content of a session, or of what belongs to no session. It records an
 // event, collects the heaps that the runs left, and destroys the keys. It returns a
-// *RefusedError if a run has not ended or has no session entry yet, or if no content is left
+// *RefusedError if a run does not end and get its session entry within ShredOptions.Wait, or if no content is left
 // that was recorded under a key. Unless force is set, it also returns one if other runs used
 // or left one of the heaps, or if a key is missing that no event records as destroyed: the
 // content under it may be readable with a copy of the key. It returns events.ErrNotFound if
@@ -156,12 +162,23 @@ func (s *Shredder) Shred(ctx context.Context, tenant string, t Target, force boo
 	if err != nil {
 		return ShredResult{}, fmt.Errorf("shred %s: %w", t, err)
 	}
-	f, err := s.scanSession(ctx, tenant, id, keys, destroyed)
-	if err != nil {
-		return ShredResult{}, fmt.Errorf("shred %s: %w", t, err)
-	}
-	if err := f.check(t, force); err != nil {
-		return ShredResult{}, err
+	f := s.newScan(tenant, id, keys, destroyed)
+	for late := time.Now().Add(s.opts.Wait); ; {
+		if err := f.readNew(ctx, s.opts.Store); err != nil {
+			return ShredResult{}, fmt.Errorf("shred %s: %w", t, err)
+		}
+		err := f.check(t, force)
+		if err == nil {
+			break
+		}
+		if len(f.open) == 0 || time.Now().After(late) {
+			return ShredResult{}, err
+		}
+		select {
+		case <-time.After(openPoll):
+		case <-ctx.Done():
+			return ShredResult{}, context.Cause(ctx)
+		}
 	}
 	d := &events.SessionShredded{SessionID: id, Session: t.Name, KeyIDs: sorted(keys), Executions: len(f.encrypted), Actor: actor}
 	if t.Kind != events.SessionLog {
@@ -194,7 +211,7 @@ func (f *sessionScan) check(t Target, force bool) error {
 	case isEmpty:
 		return fmt.Errorf("%s: %w", t, events.ErrNotFound)
 	case len(f.open) > 0:
-		return &RefusedError{"runs are under way: cancel them, or wait until they have ended and their session entries are recorded: " + firstOf(f.open)}
+		return &RefusedError{"runs are under way: cancel them, or wait until they have ended and their session entries are recorded: " + firstOf(slices.Sorted(maps.Keys(f.open)))}
 	case f.unreadable > 0 && !force:
 		return &RefusedError{fmt.Sprintf("the content keys of %d runs are missing, and no event records that they were destroyed: restore the keys, so that they are destroyed too, or use force to shred the rest of %s", f.unreadable, t)}
 	}
@@ -219,7 +236,8 @@ func (s *Shredder) Finish(ctx context.Context) error {
 	}
 	for _, e := range unfinished {
 		d := e.Data.(*events.SessionShredded)
-		f, err := s.scanSession(ctx, e.Tenant, d.SessionID, d.KeyIDs, nil)
+		f := s.newScan(e.Tenant, d.SessionID, d.KeyIDs, nil)
+		err := f.readNew(ctx, s.opts.Store)
 		if err == nil {
 			_, err = s.finish(ctx, e.Tenant, d, f)
 		}
@@ -275,6 +293,11 @@ func firstOf(list []string) string {
 
 // sessionScan is the state of a session and its heaps according to the ledger.
 type sessionScan struct {
+	tenant, session string
+	// keys are the keys to destroy, destroyed those that earlier calls destroyed.
+	keys      []string
+	destroyed map[string]bool
+	keyring   Keys
 	// decided is the position of the last event that was read.
 	decided uint64
 	// encrypted holds the runs that were recorded under the keys, shredded those of earlier
@@ -285,9 +308,9 @@ type sessionScan struct {
 	// hasContent is true if any event has content under the keys. wasShredded is true if
 	// earlier calls destroyed keys.
 	hasContent, wasShredded bool
-	// open lists the runs that have not ended, or lack the entry of their named session.
-	open  []string
-	heaps map[string]*sessionHeap
+	// open holds the runs that have not ended, or lack the entry of their named session, which inNamed says.
+	open, inNamed map[string]bool
+	heaps         map[string]*sessionHeap
 	// others maps heaps to the runs outside of the session that used or left them.
 	others map[string][]string
 }
@@ -324,72 +347,90 @@ func (s *Shredder) destroyedKeys(ctx context.Context, tenant, session string) (m
 	return ids, err
 }
 
-// scanSession reads the ledger for a session. keys are the keys to destroy, destroyed those
-// that earlier calls destroyed.
-func (s *Shredder) scanSession(ctx context.Context, tenant, session string, keys []string, destroyed map[string]bool) (*sessionScan, error) {
-	f := &sessionScan{wasShredded: len(destroyed) > 0, encrypted: map[string]bool{}, shredded: map[string]bool{}, heaps: map[string]*sessionHeap{}, others: map[string][]string{}}
-	open, inNamed := map[string]bool{}, map[string]bool{}
-	last, err := readAll(ctx, s.opts.Store, func(m events.Stored) error {
-		typ := typeOf(m)
-		f.hasContent = f.hasContent || typ != events.TypeSessionShredded && slices.ContainsFunc(keys, func(key string) bool { return bytes.Contains(m.Body, []byte(key)) })
-		if !heapEventTypes[typ] {
-			if _, known := heapEventTypes[typ]; !known {
-				return newerType(m.Seq, typ)
-			}
-			return nil
-		}
-		e, err := events.Decode(m.Seq, m.Message())
-		if err != nil || e.Tenant != tenant {
-			return err
-		}
-		use := func(id, hash string) {
-			if hash != "" && !f.encrypted[id] && !f.shredded[id] {
-				f.others[hash] = append(f.others[hash], id)
-			}
-		}
-		switch d := e.Data.(type) {
-		case *events.ExecutionRequested:
-			if ownerOf(tenant, d) == session {
-				key := events.ContentKeyID(d)
-				switch _, exists := s.opts.Keys.ContentKey(key); {
-				case slices.Contains(keys, key):
-					f.encrypted[d.ExecutionID], open[d.ExecutionID] = true, true
-				case key == "":
-					f.kept++
-				case destroyed[key]:
-					f.shredded[d.ExecutionID] = true
-				case !exists: // the key of a run that was requested during this call exists
-					f.unreadable++
-				}
-			}
-			if d.SessionID != "" && open[d.ExecutionID] {
-				inNamed[d.ExecutionID] = true
-			}
-			use(d.ExecutionID, d.Heap)
-		case *events.ExecutionStarted:
-			use(d.ExecutionID, d.InputHeap)
-		case *events.SessionEntryRecorded:
-			delete(open, d.ExecutionID)
-		case *events.HeapCollected:
-			if h := f.heaps[d.Heap]; h != nil {
-				h.collected = e.Seq
-			}
-		default:
-			end := events.EndingOf(e.Data)
-			if end != nil && !inNamed[end.ExecutionID] {
-				delete(open, end.ExecutionID) // no session entry follows
-			}
-			if end != nil && end.Heap != nil {
-				use(end.ExecutionID, end.Heap.SHA256)
-				if f.encrypted[end.ExecutionID] {
-					f.addHeap(end.Heap, &e)
-				}
-			}
+// newScan returns a scan that has read nothing. keys are the keys to destroy, destroyed those that earlier calls
+// destroyed.
+func (s *Shredder) newScan(tenant, session string, keys []string, destroyed map[string]bool) *sessionScan {
+	return &sessionScan{
+		tenant: tenant, session: session, keys: keys, destroyed: destroyed, keyring: s.opts.Keys, wasShredded: len(destroyed) > 0,
+		encrypted: map[string]bool{}, shredded: map[string]bool{}, open: map[string]bool{}, inNamed: map[string]bool{},
+		heaps: map[string]*sessionHeap{}, others: map[string][]string{},
+	}
+}
+
+// readNew reads the events that were recorded since the last call.
+func (f *sessionScan) readNew(ctx context.Context, feed Feed) error {
+	last, err := readAfter(ctx, feed, f.decided, f.read)
+	if err == nil {
+		f.decided = max(f.decided, last)
+	}
+	return err
+}
+
+// read reads a message.
+func (f *sessionScan) read(m events.Stored) error {
+	typ := typeOf(m)
+	f.hasContent = f.hasContent || typ != events.TypeSessionShredded && slices.ContainsFunc(f.keys, func(key string) bool { return bytes.Contains(m.Body, []byte(key)) })
+	if !heapEventTypes[typ] {
+		if _, known := heapEventTypes[typ]; !known {
+			return newerType(m.Seq, typ)
 		}
 		return nil
-	})
-	f.decided, f.open = last, slices.Sorted(maps.Keys(open))
-	return f, err
+	}
+	e, err := events.Decode(m.Seq, m.Message())
+	if err != nil || e.Tenant != f.tenant {
+		return err
+	}
+	switch d := e.Data.(type) {
+	case *events.ExecutionRequested:
+		f.readRequest(d)
+	case *events.ExecutionStarted:
+		f.use(d.ExecutionID, d.InputHeap)
+	case *events.SessionEntryRecorded:
+		delete(f.open, d.ExecutionID)
+	case *events.HeapCollected:
+		if h := f.heaps[d.Heap]; h != nil {
+			h.collected = e.Seq
+		}
+	default:
+		end := events.EndingOf(e.Data)
+		if end != nil && !f.inNamed[end.ExecutionID] {
+			delete(f.open, end.ExecutionID) // no session entry follows
+		}
+		if end != nil && end.Heap != nil {
+			f.use(end.ExecutionID, end.Heap.SHA256)
+			if f.encrypted[end.ExecutionID] {
+				f.addHeap(end.Heap, &e)
+			}
+		}
+	}
+	return nil
+}
+
+func (f *sessionScan) readRequest(d *events.ExecutionRequested) {
+	if ownerOf(f.tenant, d) == f.session {
+		key := events.ContentKeyID(d)
+		switch _, exists := f.keyring.ContentKey(key); {
+		case slices.Contains(f.keys, key):
+			f.encrypted[d.ExecutionID], f.open[d.ExecutionID] = true, true
+		case key == "":
+			f.kept++
+		case f.destroyed[key]:
+			f.shredded[d.ExecutionID] = true
+		case !exists: // the key of a run that was requested during this call exists
+			f.unreadable++
+		}
+	}
+	if d.SessionID != "" && f.open[d.ExecutionID] {
+		f.inNamed[d.ExecutionID] = true
+	}
+	f.use(d.ExecutionID, d.Heap)
+}
+
+// use notes that a run used or left a heap.
+func (f *sessionScan) use(id, hash string) {
+	if hash != "" && !f.encrypted[id] && !f.shredded[id] {
+		f.others[hash] = append(f.others[hash], id)
+	}
 }
 
 // ownerOf returns the key of what the content of a run belongs to. ledger/encryption.go

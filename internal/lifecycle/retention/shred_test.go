@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"daybook/events"
 	"daybook/internal/lifecycle/keyring"
@@ -266,6 +267,51 @@ func TestFinishCollects(t *testing.T) {
 	}
 	if v.keyFiles() != 0 || len(v.collections()) != 1 || len(v.shreds()) != 1 {
 		t.Errorf("%d keys, %d collections, %d events", v.keyFiles(), len(v.collections()), len(v.shreds()))
+	}
+}
+
+// busy is a store of a server that always has some run: when the end of the ledger is read, next is called.
+type busy struct {
+	retention.ShredStore
+	next func()
+}
+
+func (b busy) LastSeq(ctx context.Context) (uint64, error) {
+	b.next()
+	return b.ShredStore.LastSeq(ctx)
+}
+
+// Shred waits for the runs that are open when it begins, not for those that start meanwhile.
+func TestShredOnABusyServer(t *testing.T) {
+	t.Parallel()
+	v := openVault(t)
+	open := []string{v.asks("", ""), v.asks("", "")}
+	opts := retention.ShredOptions{Recorder: v.ledger, Keys: v.keys, Wait: time.Hour, Store: busy{v.store, func() {
+		if len(open) > 5 {
+			return
+		}
+		open = append(open, v.asks("", "")) // before the oldest one ends
+		v.append(tenant, 0, events.NewEnding(events.StatusCompleted, events.Ending{ExecutionID: open[0]}))
+		open = open[1:]
+	}}}
+	done, err := retention.NewShredder(opts).Shred(t.Context(), tenant, retention.Target{Kind: events.SessionNone}, false, actor)
+	if err != nil || done.Executions != 2 {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	for _, id := range open {
+		if got := v.source(id); got != "secret" {
+			t.Errorf("the source of an open run is %q", got)
+		}
+	}
+	_, err = v.shredder(v.keys).Shred(t.Context(), tenant, retention.Target{Kind: events.SessionNone}, false, actor)
+	if refused := (*retention.RefusedError)(nil); !errors.As(err, &refused) {
+		t.Errorf("open runs are shredded without waiting: %v", err)
+	}
+	// A caller that gives up stops the waiting.
+	ctx, stop := context.WithCancel(t.Context())
+	opts.Store = busy{v.store, stop}
+	if _, err := retention.NewShredder(opts).Shred(ctx, tenant, retention.Target{Kind: events.SessionNone}, false, actor); !errors.Is(err, context.Canceled) {
+		t.Errorf("canceled: %v", err)
 	}
 }
 
