@@ -126,7 +126,7 @@ func (t Target) String() string { return events.ShredLabel(t.Kind, t.Name, t.Ses
 // event, collects the heaps that the runs left, and destroys the keys. It returns a
 // *RefusedError if a run does not end and get its session entry within ShredOptions.Wait, or if no content is left
 // that was recorded under a key. Unless force is set, it also returns one if other runs used
-// or left one of the heaps, or if a key is missing that no event records as destroyed: the
+// or left one of the heaps, or another session was forked from one, or if a key is missing that no event records as destroyed: the
 // content under it may be readable with a copy of the key. It returns events.ErrNotFound if
 // there is no content. After these errors nothing is recorded or destroyed, but the keys are
 // retired.
@@ -216,7 +216,7 @@ func (f *sessionScan) check(t Target, force bool) error {
 		return &RefusedError{fmt.Sprintf("the content keys of %d runs are missing, and no event records that they were destroyed: restore the keys, so that they are destroyed too, or use force to shred the rest of %s", f.unreadable, t)}
 	}
 	if users := f.outsideUsers(); len(users) > 0 && !force {
-		return &RefusedError{"its heaps were also used or left by runs outside of it: " + firstOf(users) + "; use force to remove them anyway"}
+		return &RefusedError{"its heaps were also used or left by runs or sessions outside of it: " + firstOf(users) + "; use force to remove them anyway"}
 	}
 	return nil
 }
@@ -311,7 +311,7 @@ type sessionScan struct {
 	// open holds the runs that have not ended, or lack the entry of their named session, which inNamed says.
 	open, inNamed map[string]bool
 	heaps         map[string]*sessionHeap
-	// others maps heaps to the runs outside of the session that used or left them.
+	// others maps heaps to the runs and forks outside of the session that used or left them.
 	others map[string][]string
 }
 
@@ -321,7 +321,7 @@ type sessionHeap struct {
 	lastUse           time.Time
 }
 
-// outsideUsers returns the runs outside of the session that used or left its heaps.
+// outsideUsers returns the runs and forks outside of the session that used or left its heaps.
 func (f *sessionScan) outsideUsers() []string {
 	found := map[string]bool{}
 	for hash := range f.heaps {
@@ -385,6 +385,10 @@ func (f *sessionScan) read(m events.Stored) error {
 		f.readRequest(d)
 	case *events.ExecutionStarted:
 		f.use(d.ExecutionID, d.InputHeap)
+	case *events.SessionOpened: // a fork, whose first turn starts from the heap
+		if d.SessionID != f.session {
+			f.use("session "+d.SessionID, d.Head)
+		}
 	case *events.SessionEntryRecorded:
 		delete(f.open, d.ExecutionID)
 	case *events.HeapCollected:

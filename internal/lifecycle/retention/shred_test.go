@@ -100,6 +100,9 @@ func TestShredRefuses(t *testing.T) {
 		{"a heap that a run without a session started from", func(v *vault) {
 			v.ran(tenant, 0, events.ExecutionRequested{Heap: v.leaves("s", "", "x")}, "")
 		}, "outside of it", true},
+		{"a heap from which another session was forked", func(v *vault) {
+			v.append(tenant, 0, &events.SessionOpened{SessionID: strings.Repeat("ab", 32), Kind: events.SessionACP, Head: v.leaves("s", "", "x")})
+		}, "outside of it", true},
 		{"a heap that another run also left", func(v *vault) {
 			v.leaves("s", "", "x")
 			v.ran(tenant, 0, events.ExecutionRequested{}, "x")
