@@ -1,8 +1,8 @@
 # The commands for developers. "make" lists the targets.
 GOLANGCI = go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
-# The files with tests that depend on the tier, without those that run alone.
-NIGHTLY = $$(grep -rlE --include='*_test.go' 'tier\.(NightlyOnly|Nightly|Choose)' . | grep -v internal/dev/attack/)
+# The files with tests that depend on the tier, also by a variable of another file, without those that run alone.
+NIGHTLY = $$(grep -rlE --include='*_test.go' 'tier\.(NightlyOnly|Nightly|Choose)|\*(editCount|consumerKills)\b' . | grep -v internal/dev/attack/)
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-16s %s\n", $$1, $$2}'
@@ -72,5 +72,5 @@ module-path: ## change the path of the module in all files: make module-path PAT
 bench: ## measure, and write docs/benchmarks.md
 	go run ./internal/dev/bench -out docs/benchmarks.md
 
-.PHONY: help build test nightly race lint check words fuzz generate freeze torture torture-faults torture-proofs torture-power torture-workers torture-limits torture-soak module-path bench
+.PHONY: help build test nightly race vet lint check words fuzz generate freeze torture torture-faults torture-proofs torture-power torture-workers torture-limits torture-soak module-path bench
 .DEFAULT_GOAL := help
