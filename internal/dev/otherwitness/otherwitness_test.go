@@ -9,12 +9,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -97,6 +97,50 @@ func until(t *testing.T, what string, ok func() bool) {
 	}
 }
 
+// listeningAt returns the address at which a process listens on 127.0.0.1, or an empty string. litewitness does
+// not print the port that the system chooses, and another process could take a port that the test chooses.
+func listeningAt(t *testing.T, pid int) string {
+	t.Helper()
+	dir := fmt.Sprintf("/proc/%d", pid)
+	table, err := os.ReadFile(dir + "/net/tcp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(dir + "/fd/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	isOpen := map[string]bool{}
+	for _, file := range files {
+		target, _ := os.Readlink(file) // the file may be closed already
+		isOpen[target] = true
+	}
+	for line := range strings.Lines(string(table)) {
+		const address, state, inode, listening = 1, 3, 9, "0A"
+		f := strings.Fields(line)
+		if len(f) <= inode || f[state] != listening || !isOpen["socket:["+f[inode]+"]"] {
+			continue
+		}
+		if port, ok := strings.CutPrefix(f[address], "0100007F:"); ok {
+			n, err := strconv.ParseUint(port, 16, 16)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return fmt.Sprintf("127.0.0.1:%d", n)
+		}
+	}
+	return ""
+}
+
+// TestListeningAt finds the port at which this process listens.
+func TestListeningAt(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	defer server.Close()
+	if got := "http://" + listeningAt(t, os.Getpid()); got != server.URL {
+		t.Errorf("%s, want %s", got, server.URL)
+	}
+}
+
 // startLitewitness runs litewitness, which follows the log with a key. It returns its URL and its key.
 func startLitewitness(t *testing.T, logKey string) (url string, key proof.WitnessKey) {
 	t.Helper()
@@ -126,22 +170,12 @@ func startLitewitness(t *testing.T, logKey string) (url string, key proof.Witnes
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := listener.Addr().String()
-	listener.Close()
-	lite := exec.Command(tool(t, "litewitness"), "-name", name, "-db", db, "-ssh-agent", socket, "-key", strings.TrimSpace(fingerprint), "-listen", address)
+	lite := exec.Command(tool(t, "litewitness"), "-name", name, "-db", db, "-ssh-agent", socket, "-key", strings.TrimSpace(fingerprint), "-listen", "127.0.0.1:0")
 	lite.Stderr = t.Output()
 	launch(t, lite)
-	url = "http://" + address
 	until(t, "litewitness", func() bool {
-		conn, err := net.Dial("tcp", address)
-		if err == nil {
-			conn.Close()
-		}
-		return err == nil
+		url = "http://" + listeningAt(t, lite.Process.Pid)
+		return url != "http://"
 	})
 	// witnessctl, which adds a log, needs a module that the module proxy does not serve.
 	origin, _, _ := strings.Cut(logKey, "+")
