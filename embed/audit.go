@@ -54,10 +54,6 @@ func (d *Daybook) startAudit(ctx context.Context) error {
 	d.auditing = startTask(ctx, func(ctx context.Context) {
 		err := d.audit.Run(ctx, d.tail, d.store)
 		if errors.Is(err, events.ErrDamaged) { // the ledger differs from what was signed
-			if d.audit.KeyLost() {
-				what := damageText(err)
-				d.keyLost.Store(&what)
-			}
 			d.reportDamage(err)
 		}
 		if err != nil && ctx.Err() == nil {

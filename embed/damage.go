@@ -310,7 +310,7 @@ func (d *Daybook) checkComplete(stream string) error {
 	}
 	list, _ := d.damage.Findings()
 	for _, f := range list {
-		if d.isKeyLost(f) {
+		if f.IsKeyLost {
 			continue
 		}
 		if f.Stream == "" || (f.Stream == blobStream) == (stream == blobStream) {
@@ -327,7 +327,7 @@ func (d *Daybook) reportDamage(err error) {
 		d.blobDamaged(b.Blob, errors.New(b.Why))
 		return
 	}
-	f := damage.Finding{What: damageText(err), By: damage.FoundOnRead}
+	f := damage.Finding{What: damageText(err), By: damage.FoundOnRead, IsKeyLost: translog.IsKeyLost(err)}
 	if bad, ok := errors.AsType[*events.DecodeError](err); ok {
 		f.First, f.Last, f.What = bad.Seq, bad.Seq, "the event cannot be read: "+bad.Err.Error()
 		f.Stream = streamOf(bad.Subject)

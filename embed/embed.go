@@ -54,9 +54,8 @@ type Daybook struct {
 	pool         *worker.Pool // nil without a runner
 	ledger       *ledger.Ledger
 	tail         *stream.SharedTail
-	audit        *translog.Log          // nil without proofs
-	keyLost      atomic.Pointer[string] // the finding that only the signing key cannot be used; then nothing is missing
-	statements   atomic.Int32           // calls that record a statement although the key is lost
+	audit        *translog.Log // nil without proofs
+	statements   atomic.Int32  // calls that record a statement although the key is lost
 	projections  *projections.Store
 	contexts     *contextstore.Store  // nil in stateless mode
 	forget       func(tenant string)  // drops decrypted content that the HTTP interface keeps

@@ -13,7 +13,6 @@ import (
 
 	"daybook/audit"
 	"daybook/events"
-	"daybook/internal/lifecycle/damage"
 	"daybook/proof"
 )
 
@@ -128,9 +127,9 @@ func (d *Daybook) checkExportable(ctx context.Context, opts ExportOptions) error
 	}
 	switch {
 	case !ok:
-		return fmt.Errorf("%w; nothing can be exported, because there is no signed checkpoint of this ledger; %s", d.damage.Err(), damage.RecoveryAdvice)
+		return fmt.Errorf("%w; nothing can be exported, because there is no signed checkpoint of this ledger; %s", d.damage.Err(), d.damage.Advice())
 	case needed > newest.Size:
-		return fmt.Errorf("%w; the newest checkpoint covers %d events: end the export there or before, with --to; or %s", d.damage.Err(), newest.Size, damage.RecoveryAdvice)
+		return fmt.Errorf("%w; the newest checkpoint covers %d events: end the export there or before, with --to; or %s", d.damage.Err(), newest.Size, d.damage.Advice())
 	}
 	return nil
 }

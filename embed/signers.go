@@ -7,7 +7,6 @@ import (
 
 	"daybook/events"
 	"daybook/httpapi"
-	"daybook/internal/lifecycle/damage"
 	"daybook/internal/translog"
 	"daybook/proof"
 )
@@ -48,7 +47,7 @@ func (l ledgerSigners) RotateKey(ctx context.Context, actor events.Actor) (strin
 func (l ledgerSigners) AddStatement(ctx context.Context, signed []byte, actor events.Actor) (st proof.Statement, restart bool, err error) {
 	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), signersTimeout)
 	defer stop()
-	restart = l.d.onlyKeyLost()
+	restart = l.d.damage.OnlyKeyLost() // then the server uses the original streams, and an appended event is recorded
 	if err := l.d.damage.ReadOnly(); err != nil && !restart {
 		return st, false, err
 	}
@@ -73,28 +72,10 @@ func (l ledgerSigners) prepare(ctx context.Context) error {
 // readOnly returns the reason why the store takes no events, or nil. While a statement is recorded,
 // a lost key is no reason: the streams are intact, and the events are signed after the next start.
 func (d *Daybook) readOnly() error {
-	if d.statements.Load() > 0 && d.onlyKeyLost() {
+	if d.statements.Load() > 0 && d.damage.OnlyKeyLost() {
 		return nil
 	}
 	return d.damage.ReadOnly()
-}
-
-// onlyKeyLost reports whether the ledger is read-only only because the signing key cannot be used.
-// The server then uses the original streams, and an appended event is recorded.
-func (d *Daybook) onlyKeyLost() bool {
-	list, more := d.damage.Findings()
-	for _, f := range list {
-		if f.Radius == damage.OfLedger && !d.isKeyLost(f) {
-			return false
-		}
-	}
-	return more == 0 && d.keyLost.Load() != nil
-}
-
-// isKeyLost reports whether a finding is that only the signing key cannot be used.
-func (d *Daybook) isKeyLost(f damage.Finding) bool {
-	what := d.keyLost.Load()
-	return what != nil && f.What == *what
 }
 
 // asSignersError returns the error of a refused change as *httpapi.SignersError.

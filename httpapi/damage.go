@@ -18,6 +18,8 @@ type Damage interface {
 	Blobs() []damage.Finding
 	// Err returns the damage of the ledger in one sentence, or nil.
 	Err() error
+	// Advice tells the operator what to do about the damage. It is empty without damage.
+	Advice() string
 }
 
 func (a *api) damageRoutes(r *router) {
@@ -57,12 +59,8 @@ func (a *api) getDamage(ctx context.Context, _ *struct{}) (*damageAnswer, error)
 		})
 		report.Findings, report.More = shown, more+len(list)-len(shown)
 	}
-	switch {
-	case a.damage.Err() != nil:
-		report.Damaged, report.ReadOnly, report.Advice = true, true, damage.RecoveryAdvice
-	case len(a.damage.Blobs()) > 0:
-		report.Damaged, report.Advice = true, damage.BlobAdvice
-	}
+	report.ReadOnly, report.Advice = a.damage.Err() != nil, a.damage.Advice()
+	report.Damaged = report.ReadOnly || len(a.damage.Blobs()) > 0
 	return &damageAnswer{Body: report}, nil
 }
 

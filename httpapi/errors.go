@@ -271,7 +271,7 @@ func (a *api) toFailure(ctx context.Context, err error, about subject) *failure 
 	case blobDamage(err) != nil:
 		return unavailable("%s, so it is not served; %s", blobDamage(err), damage.BlobAdvice)
 	case errors.Is(err, events.ErrDamaged) && a.damage != nil && a.damage.Err() != nil:
-		return unavailable("the request cannot be answered from the intact part of the ledger: %v; %s", a.damage.Err(), damage.RecoveryAdvice)
+		return unavailable("the request cannot be answered from the intact part of the ledger: %v; %s", a.damage.Err(), a.damage.Advice())
 	case errors.Is(err, projections.ErrBadQuery):
 		// The message starts with the name of the wrong parameter.
 		field, _, _ := strings.Cut(err.Error(), " ")

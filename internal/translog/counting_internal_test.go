@@ -165,7 +165,7 @@ func TestRootKeyRetiresTheRunningKey(t *testing.T) {
 			}
 		}
 		if !shared {
-			if err := <-ended; !errors.Is(err, events.ErrDamaged) || !strings.Contains(err.Error(), "retires the key of this server") || !l.KeyLost() {
+			if err := <-ended; !errors.Is(err, events.ErrDamaged) || !strings.Contains(err.Error(), "retires the key of this server") || !IsKeyLost(l.Damage()) {
 				t.Errorf("Run: %v", err)
 			}
 			if _, err := l.Checkpoint(ctx, ledger.last+1); !errors.Is(err, events.ErrDamaged) {

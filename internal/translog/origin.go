@@ -61,8 +61,9 @@ func breakOf(reason, format string, args ...any) error {
 // cannot be used.
 const keyLost = "the signing key was lost"
 
-// isKeyLost reports whether an error says that only the signing key cannot be used.
-func isKeyLost(err error) bool {
+// IsKeyLost reports whether the error of Run says that it stopped only because the signing key cannot be used:
+// then AddStatement can introduce another one.
+func IsKeyLost(err error) bool {
 	broken, ok := errors.AsType[*breakError](err)
 	return ok && broken.reason == keyLost
 }

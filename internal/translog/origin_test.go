@@ -510,7 +510,7 @@ func TestRootKeyIntroducesAKeyAfterTheLoss(t *testing.T) {
 	closeLog(t, log)
 	remove(t, dir, "key")
 	log = start(t, store, opts)
-	if err := log.AwaitEnd(t); !errors.Is(err, events.ErrDamaged) || !log.KeyLost() {
+	if err := log.AwaitEnd(t); !errors.Is(err, events.ErrDamaged) || !translog.IsKeyLost(log.Damage()) {
 		t.Fatalf("Run without the key: %v", err)
 	}
 	if log.VKey() != old {

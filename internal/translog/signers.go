@@ -79,7 +79,7 @@ func (l *Log) AddStatement(ctx context.Context, ledger Ledger, signed []byte, ac
 	id := l.keys.ID
 	l.mu.Unlock()
 	switch {
-	case damage != nil && !isKeyLost(damage):
+	case damage != nil && !IsKeyLost(damage):
 		return st, damage
 	case err != nil:
 		return st, &StatementError{err}
@@ -107,10 +107,6 @@ func (l *Log) AddStatement(ctx context.Context, ledger Ledger, signed []byte, ac
 	return st, l.awaitStatement(ctx, st)
 }
 
-// KeyLost reports whether the Log stopped only because its signing key cannot be used: then
-// AddStatement can introduce another one.
-func (l *Log) KeyLost() bool { return isKeyLost(l.Damage()) }
-
 // errOtherChange is returned if the statement of another change came first.
 var errOtherChange = errors.New("another change of the signers was recorded at the same time; try again")
 
@@ -122,7 +118,7 @@ func (l *Log) awaitCompared(ctx context.Context) error {
 		compared, damage, changed := l.isCompared(), l.damage, l.changedCh
 		l.mu.Unlock()
 		switch {
-		case damage != nil && !isKeyLost(damage):
+		case damage != nil && !IsKeyLost(damage):
 			return damage
 		case compared || damage != nil:
 			return nil //nolint:nilerr // see above

@@ -48,6 +48,8 @@ type Finding struct {
 	Last  uint64 `json:"last,omitempty"`
 	// What describes the problem in a sentence.
 	What string `json:"what"`
+	// IsKeyLost is true if only the signing key cannot be used. Then no event is damaged.
+	IsKeyLost bool `json:"-"`
 	// By is FoundAtStart, FoundOnRead or FoundByScrub.
 	By   string    `json:"by"`
 	Time time.Time `json:"time"`
@@ -75,6 +77,9 @@ func (f Finding) String() string {
 
 // RecoveryAdvice tells the operator how to recover from damage of the ledger.
 const RecoveryAdvice = "restore the data directory from a backup, or start once with --accept-damage to continue without the lost events"
+
+// KeyAdvice tells the operator how to recover if only the signing key cannot be used.
+const KeyAdvice = "restore the file of the signing key from a backup, or introduce another key with a root key, and restart the server (daybook key introduce --root-key); if you have neither, start once with --accept-damage: no event is lost, and a successor origin with a new key starts"
 
 // BlobAdvice tells the operator how to recover from a damaged heap or text.
 const BlobAdvice = "run the script that made the heap again, which stores it again if the run leaves the same heap; reset a session that continues from the heap; restore the data directory from a backup; or start once with --accept-damage to record the loss"
@@ -218,6 +223,32 @@ func (s *State) Damaged() bool {
 	}
 }
 
+// OnlyKeyLost reports whether the ledger counts as damaged only because the signing key cannot be used.
+func (s *State) OnlyKeyLost() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, f := range s.findings {
+		if f.Radius == OfLedger && !f.IsKeyLost {
+			return false
+		}
+	}
+	return s.unlistedLedger == 0 && s.count(OfLedger) > 0
+}
+
+// Advice tells the operator how to recover from the damage of the ledger or, if there is none, from that of heaps
+// and texts. It is empty without damage.
+func (s *State) Advice() string {
+	switch {
+	case s.OnlyKeyLost():
+		return KeyAdvice
+	case s.Damaged():
+		return RecoveryAdvice
+	case len(s.Blobs()) > 0:
+		return BlobAdvice
+	}
+	return ""
+}
+
 // Count returns the number of findings of a radius that have not ended, listed or not.
 func (s *State) Count(r Radius) int {
 	s.mu.Lock()
@@ -261,7 +292,7 @@ func (s *State) ReadOnly() error {
 	if !s.Damaged() {
 		return nil
 	}
-	return &events.UnwritableError{What: "the ledger", Reason: "it is damaged (" + s.summary() + "); " + RecoveryAdvice}
+	return &events.UnwritableError{What: "the ledger", Reason: "it is damaged (" + s.summary() + "); " + s.Advice()}
 }
 
 // summary describes the first findings about the ledger and counts the others.

@@ -73,3 +73,29 @@ func TestManyDamagedBlobs(t *testing.T) {
 		t.Errorf("the newest of %d is %s", len(list), list[len(list)-1])
 	}
 }
+
+// The advice for a key that cannot be used is not that for lost events, until something else is damaged.
+func TestAdvice(t *testing.T) {
+	t.Parallel()
+	s := damage.NewState()
+	for _, tt := range []struct {
+		found   damage.Finding
+		onlyKey bool
+		advice  string
+	}{
+		{damage.Finding{Radius: damage.OfBlob, What: "a heap", By: damage.FoundOnRead}, false, damage.BlobAdvice},
+		{damage.Finding{What: "the signing key is missing", IsKeyLost: true, By: damage.FoundOnRead}, true, damage.KeyAdvice},
+		{damage.Finding{Stream: "LEDGER-0001", First: 5, Last: 5, What: "missing", By: damage.FoundByScrub}, false, damage.RecoveryAdvice},
+	} {
+		s.Report(tt.found)
+		if s.OnlyKeyLost() != tt.onlyKey || s.Advice() != tt.advice {
+			t.Errorf("after %q: only the key: %t, %s", tt.found.What, s.OnlyKeyLost(), s.Advice())
+		}
+		if err := s.ReadOnly(); err != nil && !strings.HasSuffix(err.Error(), tt.advice) {
+			t.Errorf("ReadOnly: %v", err)
+		}
+	}
+	if advice := damage.NewState().Advice(); advice != "" {
+		t.Errorf("without damage: %s", advice)
+	}
+}
