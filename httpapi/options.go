@@ -145,6 +145,10 @@ type Proofs interface {
 	// WitnessRefusals returns why witnesses refuse the checkpoints of this server, by the name of
 	// the witness: they do not know its key or its origin.
 	WitnessRefusals() map[string]string
+	// WitnessFailures returns why other witnesses do not cosign, by the name of the witness.
+	WitnessFailures() map[string]string
+	// SigningProblem returns why the server signs no checkpoints, or an empty string if it does.
+	SigningProblem() string
 	// Leaves returns the leaf hashes of a range of positions, both ends included, as far
 	// as they are hashed.
 	Leaves(from, to uint64) ([]proof.Hash, error)

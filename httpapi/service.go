@@ -32,6 +32,8 @@ type versionAnswer struct{ Body Version }
 
 type health struct {
 	Status string `json:"status" doc:"ok or ready."`
+	// Unsigned is of readiness only. It does not decide whether the service is ready.
+	Unsigned string `json:"unsigned,omitempty" doc:"Why this server signs no checkpoints, for callers that may see why the service is not ready; absent if it signs."`
 	// Cosigned is of readiness only. It does not decide whether the service is ready.
 	Cosigned *cosignedHealth `json:"cosigned,omitempty" doc:"The newest checkpoint that enough witnesses cosigned, for callers that may see why the service is not ready; absent without witnesses."`
 }
@@ -44,6 +46,8 @@ type cosignedHealth struct {
 	Claims map[string]uint64 `json:"claims,omitempty" doc:"Witnesses that claim, without showing it, to have cosigned a checkpoint that the ledger does not continue, each with the number of events; absent if there are none."`
 	// Refusals are no damage: the witness needs another key.
 	Refusals map[string]string `json:"refusals,omitempty" doc:"Witnesses that do not know the key or the origin of this server and refuse its checkpoints, each with the reason; absent if there are none."`
+	// Failures are no damage: the witness or the network is at fault.
+	Failures map[string]string `json:"failures,omitempty" doc:"Witnesses that do not cosign for another reason several times in a row, such as no answer or a wrong clock, each with the reason; absent if there are none."`
 }
 
 type healthAnswer struct{ Body health }
@@ -56,13 +60,19 @@ func (a *api) readiness(ctx context.Context, _ *struct{}) (*healthAnswer, error)
 		return nil, unavailable("not ready: %v", err)
 	}
 	answer := &healthAnswer{Body: health{Status: "ready"}}
-	if _, known := access.From(ctx); known && a.proofs != nil && a.proofs.HasWitnesses() {
+	_, known := access.From(ctx)
+	if !known || a.proofs == nil {
+		return answer, nil
+	}
+	answer.Body.Unsigned = a.proofs.SigningProblem()
+	if a.proofs.HasWitnesses() {
 		answer.Body.Cosigned = &cosignedHealth{}
 		if c, at, ok := a.proofs.Cosigned(); ok {
 			*answer.Body.Cosigned = cosignedHealth{Size: c.Size, Time: &at, Age: time.Since(at).Seconds()}
 		}
 		answer.Body.Cosigned.Claims = a.proofs.WitnessClaims()
 		answer.Body.Cosigned.Refusals = a.proofs.WitnessRefusals()
+		answer.Body.Cosigned.Failures = a.proofs.WitnessFailures()
 	}
 	return answer, nil
 }

@@ -251,11 +251,13 @@ func TestSecondServer(t *testing.T) {
 	known["second_url"] = second.URL()
 	play(t, known, []step{
 		{eventually: true, args: `key list --server $second_url`, stdout: "ROLE +KEY\nthis server, no signer +(?P<second>$origin\\+" + `[0-9a-f]{8}\+[A-Za-z0-9+/=]+` + ")\nsigner +$first\n(?s:.*)"},
+		{args: `status --server $second_url`, stdout: "(?s).*\nThis server signs no checkpoints: no statement introduces its key $second; run 'daybook key introduce' on a server that signs\\.\n.*"},
 		{args: `key rotate --server $second_url`, status: 2, stderr: "daybook: this server does not sign the ledger.*root key\n"},
 		{args: `key introduce $second` + at, stdout: "Introduced $second .*\n"},
 		{eventually: true, args: `key list --server $second_url`, stdout: "ROLE +KEY\nsigner +$first\nsigner, this server +$second\n(?s:.*)"},
 		{args: `key rotate --server $second_url`, stdout: "(?P<third>" + vkeyPattern + ")\n", stderr: "retired $second\n"},
 		{eventually: true, args: `key list` + at, stdout: "ROLE +KEY\nsigner, this server +$first\nsigner +$third\n(?s:.*)"},
+		{args: `status --server $second_url`, stdout: "No damage found in the ledger\\.\n(The scrub|Completed) [^\n]*\n"},
 		{args: `run -e 2 --server $second_url`, stdout: "2\n", stderr: ".*"},
 		{args: `verify --server $url --key $first`, stdout: "(?s)INTACT.*"},
 	})

@@ -21,7 +21,7 @@ type statusCmd struct{ clientFlags }
 
 // Help is shown by "daybook status --help".
 func (c *statusCmd) Help() string {
-	return "Shows whether the server is ready (/readyz), the findings of damage, the anomalies of the ledger, the newest checkpoint that witnesses cosigned and the progress of the scrub. Anomalies do not change the exit status. With --auth the token needs the scope read.\n\n" +
+	return "Shows whether the server is ready (/readyz), the findings of damage, the anomalies of the ledger, whether the server signs checkpoints, the newest one that witnesses cosigned and the progress of the scrub. Anomalies do not change the exit status. With --auth the token needs the scope read.\n\n" +
 		"Exit status:\n\n" +
 		"  0  The server is ready, and no damage is known.\n\n" +
 		"  1  The server is not ready, for example because its disk is full, or the ledger, a heap or a text is damaged.\n\n" +
@@ -39,6 +39,8 @@ type serverStatus struct {
 	Anomalies *client.Anomalies `json:"anomalies,omitempty"`
 	// Scrub is nil if the server does not scrub.
 	Scrub *scrubStatus `json:"scrub,omitempty"`
+	// Unsigned is why the server signs no checkpoints, if it is ready.
+	Unsigned string `json:"unsigned,omitempty"`
 	// Cosigned is nil if the server has no witnesses, or is not ready.
 	Cosigned *client.Cosigned `json:"cosigned,omitempty"`
 }
@@ -94,7 +96,8 @@ func (c *statusCmd) Run(ctx context.Context, std *streams) error {
 		s.Scrub = &scrubStatus{p.Body.Position, p.Body.End, p.Body.Rounds, p.Body.RoundEnded}
 	}
 	if s.Ready {
-		s.Cosigned, _ = c.api().Cosigned(ctx) // it does not change the exit status
+		signing, _ := c.api().Signing(ctx) // it does not change the exit status
+		s.Unsigned, s.Cosigned = signing.Unsigned, signing.Cosigned
 	}
 	if err := s.print(std.out, c.JSON); err != nil {
 		return err
@@ -129,6 +132,9 @@ func (s *serverStatus) print(out *terminal.Screen, asJSON bool) error {
 	if s.Anomalies != nil {
 		printAnomalies(out, s.Anomalies)
 	}
+	if s.Unsigned != "" {
+		out.Printf("This server signs no checkpoints: %s.\n", s.Unsigned)
+	}
 	switch {
 	case s.Cosigned == nil:
 	case s.Cosigned.Time == nil:
@@ -141,7 +147,10 @@ func (s *serverStatus) print(out *terminal.Screen, asJSON bool) error {
 			fmt.Fprintf(out, "The witness %q claims, without a proof, to have cosigned a checkpoint of %s that this ledger does not continue: ask its operator for that checkpoint.\n", name, terminal.CountNoun(s.Cosigned.Claims[name], "event"))
 		}
 		for _, name := range slices.Sorted(maps.Keys(s.Cosigned.Refusals)) {
-			fmt.Fprintf(out, "The witness %q refuses the checkpoints of this server: %s.\n", name, s.Cosigned.Refusals[name])
+			out.Printf("The witness %q refuses the checkpoints of this server: %s.\n", name, s.Cosigned.Refusals[name])
+		}
+		for _, name := range slices.Sorted(maps.Keys(s.Cosigned.Failures)) {
+			out.Printf("The witness %q does not cosign the checkpoints of this server: %s.\n", name, s.Cosigned.Failures[name])
 		}
 	}
 	switch {

@@ -50,6 +50,14 @@ func TestStatusOfAServerThatIsNotReady(t *testing.T) {
 		{args: `status` + at, stdout: "No damage found in the ledger.\nWitnesses cosigned the first 12 events; they knew no larger checkpoint at 2026-11-21T09:30:00Z, [-0-9hms]+ ago.\nThe scrub does not run.\n"},
 		{args: `status --json` + at, stdout: `\{"ready":true,.*"cosigned":\{"size":12,"time":"2026-11-21T09:30:00Z"\}\}\n`},
 	})
+	answers["/readyz"] = `{"status":"ready","unsigned":"no statement introduces its key \u001b[2J","cosigned":{"size":0,"refusals":{"a":"it does not know \u001b[2J the key"},"failures":{"b\u001b":"it does not answer within 10s","c":"the cosignature is of 2020\u001b"}}}`
+	play(t, known, []step{
+		{args: `status` + at, stdout: "No damage found in the ledger.\nThis server signs no checkpoints: no statement introduces its key [^\x1b]+\\.\nToo few witnesses have cosigned a checkpoint yet.\n" +
+			"The witness \"a\" refuses the checkpoints of this server: it does not know [^\x1b]+ the key\\.\n" +
+			"The witness \"b[^\x1b]+\" does not cosign the checkpoints of this server: it does not answer within 10s\\.\n" +
+			"The witness \"c\" does not cosign the checkpoints of this server: the cosignature is of 2020[^\x1b]+\\.\nThe scrub does not run.\n"},
+		{args: `status --json` + at, stdout: `\{"ready":true,.*"unsigned":"no statement .*"failures":\{"b.*\}\}\}\n`},
+	})
 	answers["full"] = "yes"
 	play(t, known, []step{
 		{args: `status` + at, status: 1, stdout: "NOT READY: the disk is full; delete files.\nThe scrub does not run.\n"},

@@ -134,6 +134,22 @@ func (l *Log) signDue() (due, urgent bool) {
 	return due || l.unstored != nil, urgent
 }
 
+// SigningProblem returns why this server signs no checkpoints, or an empty string if it does, or if Run has ended
+// with damage or has not compared the ledger yet.
+func (l *Log) SigningProblem() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case !l.started || l.damage != nil || l.suspected != nil:
+		return ""
+	case !l.maySign() && !l.mustStart() && !l.starting:
+		return fmt.Sprintf("no statement introduces its key %s; run 'daybook key introduce' on a server that signs", l.keys.vkey)
+	case l.failing != nil:
+		return fmt.Sprintf("the last checkpoint could not be recorded: %v", l.failing)
+	}
+	return ""
+}
+
 // onlyCheckpointsFollow reports whether all events after the newest checkpoint are checkpoints. The
 // next checkpoint is then not recorded: each recorded one would be an event that none covers. The
 // caller must hold mu.

@@ -117,6 +117,7 @@ type witnesses struct {
 	conflict *WitnessConflict  // the proven one
 	claims   map[string]uint64 // the sizes in conflicts without a proof, by witness
 	refused  map[string]string // why witnesses refuse the checkpoints of the current key, by witness
+	failing  map[string]string // why other witnesses do not cosign, by witness, from loggedFailures on
 }
 
 // witnessClient is the state of one witness. A round uses it in one goroutine.
@@ -128,6 +129,7 @@ type witnessClient struct {
 	at      time.Time     // the time of its cosignature of the current checkpoint; zero if there is none
 	got     time.Time     // when it arrived, by the clock of this machine
 	failed  int           // failures since the last success
+	cutOff  int           // since the last success, how often a round ended without its answer after enough had cosigned
 	pause   time.Duration // after the last failure
 	due     time.Time     // not asked before
 	claimed bool          // a conflict without a proof was reported since the last success
@@ -162,7 +164,7 @@ func openWitnesses(l *Log) (*witnesses, error) {
 	transport.MaxResponseHeaderBytes, transport.DisableCompression = maxAnswerBytes, true
 	w := &witnesses{
 		l: l, policy: policy, news: make(chan struct{}, 1), every: roundEvery, refresh: refreshEvery, grace: quorumGrace, pause: time.Second, firstAsk: firstAskTime,
-		claims: map[string]uint64{}, refused: map[string]string{}, changed: make(chan struct{}),
+		claims: map[string]uint64{}, refused: map[string]string{}, failing: map[string]string{}, changed: make(chan struct{}),
 		client: &http.Client{Transport: transport, Timeout: roundTime, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 	}
 	if w.cosigned, w.at, err = readCosigned(l.opts.Dir, policy.Following(l.signers), l.keys.known); err != nil {
@@ -189,7 +191,7 @@ func (w *witnesses) reset() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.cosigned, w.at, w.tried, w.conflict, w.claims = proof.Checkpoint{}, time.Time{}, 0, nil, map[string]uint64{}
-	w.refused = map[string]string{}
+	w.refused, w.failing = map[string]string{}, map[string]string{}
 	return nil
 }
 
@@ -295,8 +297,12 @@ func (w *witnesses) round(ctx context.Context) time.Duration {
 			w.succeeded(a.from)
 			a.from.at, a.from.got = a.at, time.Now()
 			w.add(a.sig)
-		case ctx.Err() == nil && (!enough || asking.Err() == nil): // otherwise it was cut off
+		case ctx.Err() == nil && (!enough || asking.Err() == nil):
 			w.failed(ctx, a.from, a.err)
+		case ctx.Err() == nil: // it was cut off
+			if a.from.cutOff++; a.from.cutOff == loggedFailures {
+				w.noteFailure(a.from, fmt.Sprintf("it does not answer within %s after enough others have cosigned", w.grace))
+			}
 		}
 		if _, err := w.check(w.current.Encode()); err == nil && !enough {
 			enough = true
@@ -396,11 +402,31 @@ func (w *witnesses) succeeded(wc *witnessClient) {
 	if wc.failed >= loggedFailures {
 		w.l.log.Info("the witness cosigns checkpoints again", "witness", wc.Name)
 	}
-	wc.failed, wc.pause, wc.due, wc.claimed = 0, 0, time.Time{}, false
+	wc.failed, wc.cutOff, wc.pause, wc.due, wc.claimed = 0, 0, 0, time.Time{}, false
 	w.mu.Lock()
+	defer w.mu.Unlock()
 	delete(w.claims, wc.Name)
 	delete(w.refused, wc.Name)
-	w.mu.Unlock()
+	delete(w.failing, wc.Name)
+}
+
+// noteFailure lets WitnessFailures return why a witness does not cosign.
+func (w *witnesses) noteFailure(wc *witnessClient, reason string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.refused, wc.Name)
+	w.failing[wc.Name] = reason
+}
+
+// reasonOf returns the text of the error of a request, without the address: its path may be secret.
+func reasonOf(err error) string {
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+		return fmt.Sprintf("it does not answer within %s", roundTime)
+	}
+	if of, ok := errors.AsType[*url.Error](err); ok {
+		err = of.Err
+	}
+	return err.Error()
 }
 
 // failed sets the pause of a witness, and reports the error: a conflict immediately, other errors when
@@ -416,7 +442,10 @@ func (w *witnesses) failed(ctx context.Context, wc *witnessClient, err error) {
 	if refusal, refused := errors.AsType[*refusedError](err); refused {
 		w.mu.Lock()
 		w.refused[wc.Name] = refusal.Error()
+		delete(w.failing, wc.Name)
 		w.mu.Unlock()
+	} else if !ok && wc.failed >= loggedFailures {
+		w.noteFailure(wc, reasonOf(err))
 	}
 	switch {
 	case ok && conflict.Checkpoint.Note != nil:

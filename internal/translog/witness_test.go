@@ -305,6 +305,54 @@ func TestBadWitnesses(t *testing.T) {
 	}
 }
 
+// The log names a witness that does not answer and one with a wrong clock, until they cosign.
+func TestWitnessFailures(t *testing.T) {
+	t.Parallel()
+	key, vkey := newKey(t)
+	good, url := startWitness(t, vkey, nil)
+	var repaired atomic.Bool
+	silent, silentURL := startWitness(t, vkey, func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+			if repaired.Load() {
+				next.ServeHTTP(out, r)
+				return
+			}
+			_, _ = io.Copy(io.Discard, r.Body)
+			<-r.Context().Done()
+		})
+	})
+	late, err := witness.Open(witness.Options{Dir: t.TempDir(), Logs: []string{vkey}, Now: func() time.Time {
+		if repaired.Load() {
+			return time.Now()
+		}
+		return time.Now().Add(-2 * time.Hour)
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = late.Close() })
+	server := httptest.NewServer(late.Handler())
+	t.Cleanup(server.Close)
+	policy := writePolicy(t, "witness good "+good.VKey()+" "+url, "witness silent "+silent.VKey()+" "+silentURL, "witness late "+late.VKey()+" "+server.URL, "quorum good")
+	store := newStore(t)
+	log, _ := runLog(t, store, translog.Options{Dir: t.TempDir(), KeyFile: key, WitnessPolicy: policy})
+	if _, err := log.Checkpoint(t.Context(), fill(t, store, 5)); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the failures of two witnesses", func() bool {
+		failures := log.WitnessFailures()
+		return strings.Contains(failures["silent"], "does not answer within") && strings.Contains(failures["late"], "clock of the witness")
+	})
+	if failures := log.WitnessFailures(); len(failures) != 2 || len(log.WitnessRefusals()) != 0 {
+		t.Errorf("%v, %v", failures, log.WitnessRefusals())
+	}
+	repaired.Store(true)
+	until(t, "the cosignatures of all witnesses", func() bool { c, _, _ := log.Cosigned(); return len(signatures(t, c)) == 4 })
+	if failures := log.WitnessFailures(); len(failures) != 0 {
+		t.Errorf("after all have cosigned: %v", failures)
+	}
+}
+
 // changingSizes names another size each time.
 func changingSizes() http.HandlerFunc {
 	var n atomic.Int64

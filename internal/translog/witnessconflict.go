@@ -201,6 +201,17 @@ func (l *Log) WitnessRefusals() map[string]string {
 	return maps.Clone(l.witnesses.refused)
 }
 
+// WitnessFailures returns why other witnesses do not cosign, by name: they have failed several times in a row, for
+// example because they do not answer, or because a clock is wrong.
+func (l *Log) WitnessFailures() map[string]string {
+	if l.witnesses == nil {
+		return nil
+	}
+	l.witnesses.mu.Lock()
+	defer l.witnesses.mu.Unlock()
+	return maps.Clone(l.witnesses.failing)
+}
+
 // otherHistory is the reason of a *breakError for a proven conflict.
 const otherHistory = "a witness has a signed checkpoint that the ledger does not continue"
 

@@ -200,18 +200,22 @@ type Cosigned struct {
 	Claims map[string]uint64 `json:"claims,omitempty"`
 	// Refusals are why witnesses refuse the checkpoints of the server, by the name of the witness.
 	Refusals map[string]string `json:"refusals,omitempty"`
+	// Failures are why witnesses do not cosign for another reason, by the name of the witness.
+	Failures map[string]string `json:"failures,omitempty"`
 }
 
-type readiness struct {
-	Status   string    `json:"status"`
+// Signing is what a ready server reports about its signatures.
+type Signing struct {
+	// Unsigned is why the server signs no checkpoints, or empty.
+	Unsigned string `json:"unsigned"`
+	// Cosigned is nil if the server has no witnesses, and for servers of earlier versions.
 	Cosigned *Cosigned `json:"cosigned"`
 }
 
-// Cosigned returns the newest cosigned checkpoint that a ready server reports. It is nil if the server has no
-// witnesses, and for servers of earlier versions.
-func (c *Client) Cosigned(ctx context.Context) (*Cosigned, error) {
-	a, err := call[readiness](ctx, c, http.MethodGet, "/readyz", nil)
-	return a.Body.Cosigned, err
+// Signing returns what a ready server reports about its signatures.
+func (c *Client) Signing(ctx context.Context) (Signing, error) {
+	a, err := call[Signing](ctx, c, http.MethodGet, "/readyz", nil)
+	return a.Body, err
 }
 
 // Ready returns nil if the server is ready, and an *Error with the status 503 and the

@@ -42,7 +42,7 @@ var requiredMembers = map[reflect.Type][]string{
 	reflect.TypeFor[RotatedKey]():    {"key"},
 	reflect.TypeFor[Damage]():        {"damaged", "read_only"},
 	reflect.TypeFor[Scrub]():         {"position", "end"},
-	reflect.TypeFor[readiness]():     {"status"},
+	reflect.TypeFor[Signing]():       {"status"},
 	reflect.TypeFor[Anomalies]():     {"rule_broken", "unknown_type"},
 	reflect.TypeFor[Webhooks]():      {"webhooks[].id"},
 	reflect.TypeFor[AddedWebhook]():  {"id", "secret"},
