@@ -2,6 +2,7 @@ package verdicts
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os/exec"
@@ -19,22 +20,38 @@ var moduleRoot = func() string {
 	return filepath.Join(filepath.Dir(file), "..", "..", "..")
 }()
 
-// PathOfPython returns the path of the interpreter, or skips the test.
+// PathOfPython returns the path of the interpreter, or skips the test if none is installed.
 func PathOfPython(t testing.TB) string {
 	t.Helper()
 	path, err := pathOfPython()
-	if err != nil {
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
 		t.Skip("python3 is not installed, so verify.py cannot be run")
+	case err != nil:
+		t.Fatal(err)
 	}
 	return path
 }
 
-// pathOfPython asks the interpreter for its path: python3 may be a script that selects one, which takes longer
+var pathOfPython = sync.OnceValues(askPython)
+
+// askPython asks the interpreter for its path: python3 may be a script that selects one, which takes longer
 // than most runs of verify.py.
-var pathOfPython = sync.OnceValues(func() (string, error) {
-	path, err := exec.Command("python3", "-c", "import sys; print(sys.executable)").Output()
-	return strings.TrimSpace(string(path)), err
-})
+func askPython() (string, error) {
+	python3, err := exec.LookPath("python3")
+	if err != nil {
+		return "", err
+	}
+	out, err := exec.Command(python3, "-c", "import sys; print(sys.executable)").Output()
+	path := strings.TrimSpace(string(out))
+	if err == nil && path == "" {
+		err = errors.New("it does not know its path")
+	}
+	if err != nil {
+		return "", fmt.Errorf("ask %s for the path of the interpreter: %w", python3, err)
+	}
+	return path, nil
+}
 
 // Python is a running verify.py. It is safe for concurrent use.
 type Python struct {
