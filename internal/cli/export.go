@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
 	"strconv"
 
 	"daybook/embed"
@@ -77,7 +76,7 @@ func (c *eventsExportCmd) Run(ctx context.Context, std *streams) error {
 	}
 	if c.Checkpoint != "" {
 		var err error
-		if opts.Checkpoint, err = os.ReadFile(c.Checkpoint); err != nil {
+		if opts.Checkpoint, err = readFile(c.Checkpoint); err != nil {
 			return usageError{err}
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -135,7 +134,7 @@ func readWitnessPolicy(path string) ([]byte, error) {
 	if path == "" {
 		return nil, nil
 	}
-	policy, err := os.ReadFile(path)
+	policy, err := readFile(path)
 	if err != nil {
 		return nil, usageError{fmt.Errorf("--witness-policy: %w", err)}
 	}

@@ -148,3 +148,19 @@ func TestVerifyOfAServerWithoutAHeap(t *testing.T) {
 		server.Close()
 	}
 }
+
+// A device without an end in place of a file is a mistake in the command line.
+func TestEndlessFiles(t *testing.T) {
+	t.Parallel()
+	key := vkeyFor(t, "daybook/x")
+	for _, args := range [][]string{
+		{"verify", "--data-dir", t.TempDir(), "--key", key, "--checkpoint", "/dev/zero"},
+		{"verify", "--data-dir", t.TempDir(), "--key", "/dev/zero"},
+		{"verify", "--data-dir", t.TempDir(), "--key", key, "--witness-policy", "/dev/zero"},
+		{"events", "export", filepath.Join(t.TempDir(), "export"), "--data-dir", t.TempDir(), "--checkpoint", "/dev/zero"},
+	} {
+		if a := daybook("", args...); a.status != 2 || !strings.Contains(a.err, "/dev/zero is longer than 1048576 bytes") {
+			t.Errorf("%q: status %d, %s", args, a.status, a.err)
+		}
+	}
+}
