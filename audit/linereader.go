@@ -55,7 +55,7 @@ func nextLine(in *bufio.Reader, long *[]byte) ([]byte, error) {
 		part, err := in.ReadSlice('\n')
 		if errors.Is(err, bufio.ErrBufferFull) {
 			if *long = append(*long, part...); len(*long) > maxLineBytes {
-				return nil, fmt.Errorf("a line is longer than %d bytes", maxLineBytes)
+				return nil, fmt.Errorf("%w: a line is longer than %d bytes", errLines, maxLineBytes)
 			}
 			continue
 		}

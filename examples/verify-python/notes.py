@@ -1,11 +1,13 @@
 """Signed notes (C2SP signed-note), their keys, and checkpoints (C2SP tlog-checkpoint).
 
-It also has what all modules share: checks, hashes, base64 and numbers.
+It also has what all modules share: checks, JSON, hashes, base64, numbers and files.
 """
 
 import base64
 import hashlib
+import json
 import re
+import sys
 from collections import namedtuple
 
 import ed25519
@@ -14,6 +16,20 @@ def need(condition, what):
     """Every check of data calls it. All errors of data are a ValueError, or one of the errors in verify.verdict."""
     if not condition:
         raise ValueError(what)
+
+sys.setrecursionlimit(11_000)  # a payload may have 10,000 levels
+
+def parse(raw):
+    """Parses JSON. A number with so many digits that Python may refuse it stays a text: no member that is read has such a number."""
+    return json.loads(raw.decode(), parse_int=lambda digits: int(digits) if len(digits) < 100 else digits,
+                      parse_constant=lambda name: need(False, f"{name} is not JSON"))
+
+def read_small(file, most):
+    """Reads and closes an open file, which may be a pipe or a device without an end."""
+    with file:
+        raw = file.read(most + 1)
+    need(len(raw) <= most, f"{file.name} is longer than {most} bytes")
+    return raw
 
 def sha256(data):
     return hashlib.sha256(data).digest()

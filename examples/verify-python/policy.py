@@ -4,7 +4,7 @@ import re
 from datetime import datetime, timezone
 
 import ed25519
-from notes import Key, need, parse_key, split_key
+from notes import Key, need, parse_key, read_small, split_key
 from signers import Signers
 
 LATEST = 253402300799  # the end of the year 9999
@@ -14,8 +14,7 @@ class Policy:
     """Which witnesses must have cosigned a checkpoint."""
 
     def __init__(self, path):
-        need(path.stat().st_size <= 1 << 20, "the policy is longer than 1 MiB")
-        text = path.read_bytes().decode(errors="surrogateescape")
+        text = read_small(path.open("rb"), 1 << 20).decode(errors="surrogateescape")
         need(not re.search("[\x00-\x08\x0b-\x1f\x7f]", text), "the policy has a control character")
         self.logs, self.witnesses, self.groups, self.quorum = [], {}, {}, ""
         self.publics, self.members = set(), set()  # the public keys, each with its role, and the names that are in a group

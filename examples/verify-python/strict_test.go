@@ -2,9 +2,11 @@ package verifypython_test
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -246,5 +248,57 @@ func TestSignedButMalformed(t *testing.T) {
 		}
 		l.resign(t, 0)
 		agree(t, "without "+name, l.write(t), want, l.opts)
+	}
+}
+
+// Both verifiers give the same verdict on events that the key signed and that no version of Daybook records. Another
+// program can append them to a shared ledger.
+func TestSignedEventsOfOthers(t *testing.T) {
+	verdicts.PathOfPython(t)
+	l := newSignedLedger(t)
+	r := l.request()
+	header, body := r.Header, r.Body
+	longest := bytes.Repeat([]byte{0xff}, events.MaxEventBytes)
+	lists := func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) }
+	for name, tt := range map[string]struct {
+		kind, body string
+		more       string // the value of another attribute
+		want       string
+	}{
+		"a number of many digits":         {kind: "other.v1", body: `{"a":` + strings.Repeat("9", 5000) + `}`},
+		"many levels":                     {kind: "other.v1", body: `{"a":` + lists(9990) + `}`},
+		"more levels than JSON may have":  {kind: "other.v1", body: `{"a":` + lists(100_000) + `}`},
+		"a list about a run":              {kind: "daybook.execution.future.v1", body: "[1,2]"},
+		"a number about a run":            {kind: "daybook.host.future.v1", body: "7"},
+		"other content of a run":          {kind: "daybook.execution.future.v1", body: `{"content":[1]}`},
+		"many levels about a run":         {kind: "daybook.execution.future.v1", body: `{"a":` + lists(100_000) + `}`},
+		"the longest payload and headers": {kind: "other.v1", body: string(longest), more: strings.Repeat("\x01", 60_000)},
+		"a payload that is too long":      {kind: "other.v1", body: string(longest) + string(longest), more: strings.Repeat("\x01", 60_000), want: "NOT INTACT"},
+	} {
+		r.Header, r.Body = maps.Clone(header), []byte(tt.body)
+		r.Header["ce-type"] = []string{tt.kind}
+		if tt.more != "" {
+			r.Header["ce-more"] = []string{tt.more}
+		}
+		l.resign(t, 0)
+		agree(t, name, l.write(t), cmp.Or(tt.want, "INTACT"), l.opts)
+	}
+	for _, time := range []string{"soon", "2026-11-28", "2026-13-28T12:00:00Z", "2026-11-28T12:00:00", "2026-11-28 12:00:00Z", "20261128T120000Z"} {
+		r.Header, r.Body = maps.Clone(header), body
+		r.Header["ce-time"] = []string{time}
+		l.resign(t, 0)
+		agree(t, "the time "+time, l.write(t), "NOT INTACT", l.opts)
+	}
+}
+
+// A device without an end in place of a file is a mistake in the command line.
+func TestEndlessFiles(t *testing.T) {
+	all, _, vkey, _ := exports(t)
+	for _, flag := range []string{"--checkpoint", "--witness-policy"} {
+		cmd := exec.CommandContext(t.Context(), verdicts.PathOfPython(t), "-B", "verify.py", "--key", vkey, flag, "/dev/zero", all)
+		out, err := cmd.CombinedOutput()
+		if cmd.ProcessState.ExitCode() != 2 || !bytes.Contains(out, []byte("/dev/zero is longer than 1048576 bytes")) {
+			t.Errorf("%s: %v\n%s", flag, err, out)
+		}
 	}
 }

@@ -27,7 +27,7 @@ from pathlib import Path
 
 sys.dont_write_bytecode = True  # the imports below leave no files here
 
-from notes import Checkpoint, need, number, parse_key, sha256, unbase64, unhash
+from notes import Checkpoint, need, number, parse, parse_key, read_small, sha256, unbase64, unhash
 from policy import Policy
 from signers import Signers, Statement
 from tree import Lost, Tree, root_of_proof
@@ -38,12 +38,9 @@ class Usage(Exception):
     """The command line has a mistake."""
 
 DATA_ERRORS = ValueError, OSError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError  # of malformed data
-MAX_LINE = 2 << 20  # more than an event and its headers can have
+MAX_LINE = (512 << 10) * 4 // 3 + 12 * 65535  # an event in base64 and its headers
 
 # --- The files of an export ---
-def parse(raw):
-    return json.loads(raw.decode(), parse_constant=lambda name: need(False, f"{name} is not JSON"))
-
 def dump(value):
     """The canonical form of JSON that the export itself writes."""
     return json.dumps(value, separators=(",", ":")).encode()
@@ -52,12 +49,6 @@ def open_file(path):
     """Opens a file of an export. An export comes from others: a pipe or a device in it could have no end."""
     need(path.is_file(), f"{path.name} is missing, or is no regular file")
     return path.open("rb")
-
-def read_small(path, most):
-    with open_file(path) as f:
-        raw = f.read(most + 1)
-    need(len(raw) <= most, f"{path.name} is longer than {most} bytes")
-    return raw
 
 def lines_of(path):
     with open_file(path) as f:
@@ -71,7 +62,7 @@ MANIFEST = {
 }
 
 def read_manifest(directory):
-    raw = read_small(directory / "manifest.json", 256 << 20)
+    raw = read_small(open_file(directory / "manifest.json"), 256 << 20)
     m = parse(raw)
     need([*m] == [name for name in MANIFEST if name != "signers" or m.get(name)], "the members of the manifest are missing or out of order")
     need(all(type(m[name]) is MANIFEST[name] for name in m), "a member of the manifest has the wrong type")
@@ -104,6 +95,8 @@ ATTRIBUTES = {name: "ce-" + name for name in (
     "specversion", "id", "source", "type", "subject", "time", "tenant", "traceparent", "recordversion")} | {"datacontenttype": "content-type"}
 DELIVERY = {"Nats-" + name for name in (
     "Stream", "Subject", "Sequence", "Time-Stamp", "Last-Sequence", "Num-Pending", "UpTo-Sequence", "Msg-Size", "Stream-Source")}
+
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)", re.ASCII)
 
 class Event:
     """A line of events.ndjson."""
@@ -181,9 +174,11 @@ class Selection:
             return session in (e.json.get("session_id"), e.json.get("session"))
         return about != ""  # an execution whose request was checked, or is before the range
 
+NAMING = re.compile(r"daybook\.(host\.(called|returned)|execution\.(requested|started|completed|failed|timed_out|cancelled))\.v1")
+
 def track_blobs(e, named):
     """Adds the blobs that an event names, each as a tenant and a file. Removes those that it says are lost or collected."""
-    if e.kind.startswith(("daybook.execution.", "daybook.host.")):
+    if NAMING.fullmatch(e.kind):
         plain = (e.json.get("content") or {}).get("plain") or {}
         for text in [e.json.get("callable"), *(plain.get(member) for member in ("source", "globals", "arguments", "result", "error"))]:
             if text and text.get("blob"):
@@ -221,7 +216,7 @@ class Verifier:
 
     def __init__(self, directory, given):
         m = self.m = read_manifest(directory)
-        self.directory, self.selection, self.c = directory, Selection(m), Checkpoint(read_small(directory / "checkpoint", 64 << 10))
+        self.directory, self.selection, self.c = directory, Selection(m), Checkpoint(read_small(open_file(directory / "checkpoint"), 64 << 10))
         listed = [parse_key(key) for key in m["vkeys"]]
         need(all((key.name, key.text) == (m["origin"], text) for key, text in zip(listed, m["vkeys"])), "a key in the manifest is of another ledger, or not in its only form")
         self.given = self.signers = Signers(m.get("signers", ""), given)
@@ -262,8 +257,8 @@ class Verifier:
         for line in lines_of(self.directory / "events.ndjson"):
             e = Event(line)
             need(self.last < e.seq <= self.m["to"], f"event {self.last} is followed by {e.seq}")
-            known = e.kind and e.tenant and e.time and e.header.get("ce-id") and e.header.get("ce-specversion") == "1.0"
-            need(known, f"event {e.seq} lacks an attribute, or is of another version of CloudEvents")
+            known = e.kind and e.tenant and TIME.fullmatch(e.time) and time_of(e.time) and e.header.get("ce-id")
+            need(known and e.header.get("ce-specversion") == "1.0", f"event {e.seq} lacks an attribute, or is of another version of CloudEvents")
             need(self.selection.has(e), f"event {e.seq} does not match the selection")
             self.take_lost(e)
             while sizes and sizes[-1] < e.seq:
@@ -483,7 +478,7 @@ def main():
         need(args.signers > 0, "--signers must be at least 1")
         policy = args.witness_policy and Policy(args.witness_policy)
         keys = args.key or (policy.logs if policy else [])
-        options = Options(keys, [Checkpoint(path.read_bytes()) for path in args.checkpoint], timedelta(seconds=args.max_age), args.signers, policy)
+        options = Options(keys, [Checkpoint(read_small(path.open("rb"), 1 << 20)) for path in args.checkpoint], timedelta(seconds=args.max_age), args.signers, policy)
         for directory in (line.rstrip("\n") for line in sys.stdin) if args.batch else [args.dir]:
             word, lines, report = verdict(directory, options)
             title = "INTACT PART" if word == "INTACT" and not report["complete"] else word
