@@ -311,6 +311,11 @@ func (l *Log) waitToRetry(ctx context.Context) {
 }
 
 func (l *Log) run(ctx context.Context, feed Feed, ledger Ledger) error {
+	if l.witnesses != nil {
+		if conflict := l.witnesses.proven(); conflict != nil { // the feed failed before the run before could return it
+			return l.endSigning(conflict)
+		}
+	}
 	last, err := ledger.LastSeq(ctx)
 	if err != nil {
 		return fmt.Errorf("follow the ledger: %w", err)

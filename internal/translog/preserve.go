@@ -17,16 +17,17 @@ func (l *Log) Removed() events.Removal {
 }
 
 // PersistHashes makes the hashes up to a position durable, so that the events can be removed, and
-// returns the tree hash over them. It waits for the position to be hashed, until ctx is done.
+// returns the tree hash over them. It waits for the position to be hashed,
+// and while it is not decided whether the ledger is damaged, until ctx is done.
 func (l *Log) PersistHashes(ctx context.Context, last uint64) (root string, err error) {
 	for {
 		l.mu.Lock()
-		hashed, damage, changed := l.tree.Size()-uint64(len(l.confirm)), l.damage, l.changedCh
+		hashed, damage, suspected, changed := l.tree.Size()-uint64(len(l.confirm)), l.damage, l.suspected, l.changedCh
 		l.mu.Unlock()
 		if damage != nil {
 			return "", damage
 		}
-		if hashed >= last {
+		if hashed >= last && suspected == nil {
 			break
 		}
 		select {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -95,4 +97,76 @@ func TestDamageIsReportedWhenItIsDecided(t *testing.T) {
 			}
 		})
 	}
+}
+
+// While it is not decided whether the ledger is damaged, its hashes are not made durable for a removal of events.
+func TestPersistHashesWaitsForTheDecision(t *testing.T) {
+	t.Parallel()
+	ledger := newMemoryLedger()
+	ledger.fill(t, 10)
+	l := follow(t, ledger, Options{Dir: t.TempDir()})
+	if _, err := l.PersistHashes(t.Context(), 10); err != nil {
+		t.Fatal(err)
+	}
+	l.mu.Lock()
+	l.suspected = events.ErrDamaged
+	l.mu.Unlock()
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if root, err := l.PersistHashes(ctx, 10); !errors.Is(err, context.Canceled) {
+		t.Errorf("%s, %v", root, err)
+	}
+}
+
+// failingFeed fails at once.
+type failingFeed struct{ *memoryLedger }
+
+var errFeed = errors.New("the connection was lost")
+
+func (failingFeed) FollowRaw(context.Context, uint64, func([]events.Stored, uint64) error) error {
+	return errFeed
+}
+
+// A proven conflict ends the signing also if the feed fails at the same time. The witness shows a checkpoint of
+// another server of a shared ledger, which the signed file does not keep.
+func TestConflictWhenTheFeedFails(t *testing.T) {
+	t.Parallel()
+	ledger := newMemoryLedger()
+	ledger.fill(t, 10)
+	opts := Options{Dir: t.TempDir(), NoSync: true, Every: time.Hour, Logger: slog.New(slog.DiscardHandler), Shared: true}
+	follow(t, ledger, opts)
+	witness, err := proof.NewWitnessSigner("witness.example/w", make([]byte, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := opts
+	o.Dir, o.WitnessPolicy = copyOf(t, opts.Dir), filepath.Join(t.TempDir(), "policy")
+	if err := os.WriteFile(o.WitnessPolicy, []byte("witness w "+witness.Key().String()+" http://127.0.0.1:1\nquorum w\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := Open(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, _, err := proof.NewKey(l.Origin())
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, _, err := proof.ParseKey(other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := proof.Checkpoint{Origin: l.Origin(), Size: 5, Root: proof.Hash{1}}.Sign(signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.unasked = false
+	l.witnesses.conflict = &WitnessConflict{Witness: "w", Size: 5, Checkpoint: c}
+	if err := l.run(t.Context(), failingFeed{ledger}, ledger); !errors.Is(err, events.ErrDamaged) {
+		t.Errorf("run: %v", err)
+	}
+	if l.mu.Lock(); l.suspected == nil {
+		t.Error("signing continues")
+	}
+	l.mu.Unlock()
 }
