@@ -411,12 +411,15 @@ func TestAHiddenRetirement(t *testing.T) {
 	h.request(events.DefaultTenant, 2)
 	h.finish(first)
 	h.signers = shown
-	for of, verify := range h.verifyAll(audit.VerifyOptions{Keys: []string{firstKey}}) {
-		if r, err := verify(); err != nil || r.Verdict != audit.WrongKey {
-			t.Errorf("%s: %v\n%s", of, err, r)
+	_, stranger := translogtest.NewSigner(t, firstOrigin)
+	for name, key := range map[string]string{"the retired key": firstKey, "another key": stranger} {
+		for of, verify := range h.verifyAll(audit.VerifyOptions{Keys: []string{key}}) {
+			if r, err := verify(); err != nil || r.Verdict != audit.WrongKey || r.Found != 1 || len(r.Findings) != 1 {
+				t.Errorf("%s: %s: %v\n%s", name, of, err, r)
+			}
 		}
+		h.expectPython(name, audit.WrongKey, []string{key})
 	}
-	h.expectPython("hidden", audit.WrongKey, []string{firstKey})
 }
 
 // A memory has checkpoints of a key that was retired since at a smaller size. They still count as kept: the

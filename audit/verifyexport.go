@@ -64,6 +64,10 @@ func underOwnKey(opts VerifyOptions, began time.Time, verify func(VerifyOptions)
 	if err != nil {
 		return nil, err
 	}
+	if r.foreign != "" { // a key beside the data was retired: finish has listed that, and lists it again
+		r.Found--
+		r.Findings = slices.DeleteFunc(r.Findings, func(f Finding) bool { return f == Finding{What: r.foreign} })
+	}
 	var beside []string
 	if r.Key != "" {
 		beside = []string{r.Key}
