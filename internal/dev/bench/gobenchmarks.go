@@ -38,7 +38,7 @@ func measureSandbox(ctx context.Context, s settings, r *report) error {
 	return nil
 }
 
-// versusRow is a figure and its floor, in milliseconds.
+// versusRow is a figure and its floor, in milliseconds unless its user says another unit.
 type versusRow struct {
 	What                 string
 	Took, Floor, OfFloor float64
