@@ -676,3 +676,28 @@ func TestWatchComparesOtherCheckpoints(t *testing.T) {
 		}
 	}
 }
+
+// A kept checkpoint of a key that was retired at a smaller size is refused, and the reason is not a missing key.
+func TestKeptCheckpointOfARetiredKey(t *testing.T) {
+	t.Parallel()
+	h := newHandmade(t)
+	first, firstKey := h.start()
+	second, secondKey := translogtest.NewSigner(t, firstOrigin)
+	h.state(first, proof.IntroduceSigner, secondKey, nil)
+	h.request(events.DefaultTenant, 3)
+	kept := h.sign(first, 5)
+	h.state(second, proof.RetireSigner, firstKey, func(st *proof.Statement) { st.Size = 4 })
+	h.request(events.DefaultTenant, 1)
+	h.finish(second)
+	_, stranger := translogtest.NewSigner(t, firstOrigin)
+	for key, want := range map[string]string{
+		firstKey: "proves nothing: the key that signed it was retired at fewer events",
+		stranger: "give the key that signed it with --key",
+	} {
+		for of, verify := range h.verifyAll(audit.VerifyOptions{Keys: []string{key}, Known: []proof.Checkpoint{kept}}) {
+			if _, err := verify(); !isKnownError(err) || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v, want %q", of, err, want)
+			}
+		}
+	}
+}
