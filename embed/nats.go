@@ -96,6 +96,7 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 		OnCacheSize:    d.budget.SetCached,
 		OpenAdminConn:  keeper,
 		OnVolumeOpened: offer,
+		MayDelete:      d.mayDeleteRemoved,
 	})
 	if err != nil {
 		return d.unreadableError(err)

@@ -15,6 +15,7 @@ import (
 	"daybook/internal/lifecycle/retention"
 	"daybook/internal/store/stream"
 	"daybook/internal/store/streamfiles"
+	"daybook/internal/translog"
 )
 
 // preserveTimeout is the maximum time to make the hashes of a volume durable before the
@@ -59,7 +60,7 @@ func (d *Daybook) removeVolume(ctx context.Context, n events.Volume, export stri
 	if err != nil {
 		return none, fmt.Errorf("preserve the hashes: %w", err)
 	}
-	seq, err := d.store.Remove(ctx, stream.RemoveOptions{Volume: n, Keep: plan.Keep, RootHash: root, Export: x, Actor: actor, OnRecorded: d.rememberRemoval})
+	seq, err := d.store.Remove(ctx, stream.RemoveOptions{Volume: n, Keep: plan.Keep, RootHash: root, Export: x, Actor: actor, OnPlanned: d.audit.AnnounceRemoval, OnRecorded: d.rememberRemoval})
 	if err != nil {
 		return none, err
 	}
@@ -127,6 +128,26 @@ func (d *Daybook) rememberRemoval(r *events.LedgerVolumeRemoved) error {
 		return nil
 	}
 	return writeRemoved(d.opts.DataDir, removedVolumes{r.Volume, r.Last})
+}
+
+// mayDeleteRemoved reports whether the start may delete the streams of removed volumes; see
+// translog.MayDeleteRemoved. Before that, it records the removal apart from the streams, which a
+// crash may have prevented.
+func (d *Daybook) mayDeleteRemoved(newest events.Removal) bool {
+	if d.opts.NATS.URL != "" {
+		return true
+	}
+	if !d.opts.Proof.Off && !translog.MayDeleteRemoved(auditDir(d.opts.DataDir), d.opts.Proof.KeyFile, d.opts.Proof.SignedFile, newest) {
+		return false
+	}
+	if readRemoved(d.opts.DataDir).Volume >= newest.Volume {
+		return true
+	}
+	if err := d.rememberRemoval(newest.LedgerVolumeRemoved); err != nil {
+		d.opts.Logger.Warn("the streams of a removed volume stay until the next start", "volume", int(newest.Volume), "err", err)
+		return false
+	}
+	return true
 }
 
 func writeRemoved(dataDir string, r removedVolumes) error {

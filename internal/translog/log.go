@@ -432,7 +432,7 @@ func (l *Log) appendBatch(batch []events.Stored, _ uint64) (err error) {
 				return err
 			}
 		}
-		if err := errors.Join(l.readStatement(m), l.checkOpening(m)); err != nil {
+		if err := errors.Join(l.readStatement(m), l.checkOpening(m), l.checkRemoval(m)); err != nil {
 			return err
 		}
 		if err := l.tree.Add(leaves[i]); err != nil {

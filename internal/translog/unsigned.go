@@ -17,7 +17,7 @@ import (
 
 // checkUnsigned checks an event that is in the tree and may not be signed yet. The caller must hold mu.
 func (l *Log) checkUnsigned(m events.Stored) error {
-	if err := errors.Join(l.readStatement(m), l.checkOpening(m)); err != nil {
+	if err := errors.Join(l.readStatement(m), l.checkOpening(m), l.checkRemoval(m)); err != nil {
 		return err
 	}
 	if l.signed.Note == nil || m.Seq <= l.signed.Size || !eventproof.HoldsCheckpoint(m) {

@@ -21,6 +21,7 @@ type Options struct {
 	OpenAdminConn  func(name string) (*jet.Conn, error)
 	OnVolumeOpened func(stream string) error
 	OnDamage       func(err error)
+	MayDelete      func(newest events.Removal) bool
 	Accept         *stream.AcceptedLoss
 
 	// For heaps and texts; see blobs.Options.
@@ -68,7 +69,7 @@ func Open(ctx context.Context, publish, consume *jet.Conn, opts Options) (*Store
 	s := &Store{Store: heaps, jet: client}
 	s.Ledger = stream.New(client, heaps, stream.Options{
 		Exclusive: opts.Exclusive, Keys: opts.Keys, OpenAdminConn: opts.OpenAdminConn, OnVolumeOpened: opts.OnVolumeOpened, OnDamage: opts.OnDamage,
-		CheckComplete: opts.CheckComplete, Accept: opts.Accept,
+		CheckComplete: opts.CheckComplete, MayDelete: opts.MayDelete, Accept: opts.Accept,
 		Prepare: func(ctx context.Context, v stream.LiveVolume, e events.Event) { s.Prepare(ctx, v, e) },
 	})
 	s.Queue = queue.New(client, s.Ledger, queue.Options{AckWait: opts.AckWait, Exclusive: opts.Exclusive, Hold: opts.Hold})

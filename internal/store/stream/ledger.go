@@ -31,6 +31,9 @@ type Options struct {
 	// OnDamage, if set, is called with damage that is found, possibly more than once for
 	// the same damage. Open then continues with the intact part of the ledger.
 	OnDamage func(err error)
+	// MayDelete, if set, reports whether Open may delete the streams of removed volumes,
+	// which a crash left. Otherwise they stay, unread.
+	MayDelete func(newest events.Removal) bool
 	// CheckComplete, if set, returns the reason why a stream may lack messages, or nil.
 	// Lookups by subject in such a stream fail, because they could miss a message.
 	CheckComplete func(stream string) error

@@ -71,6 +71,9 @@ type RemoveOptions struct {
 	RootHash string
 	Export   events.VolumeExport
 	Actor    events.Actor
+	// OnPlanned, if set, is called before the removal is recorded. If it fails, nothing is
+	// removed.
+	OnPlanned func(d *events.LedgerVolumeRemoved) error
 	// OnRecorded, if set, is called after the removal is recorded and before the stream
 	// is deleted. If it fails, the next Open deletes the stream.
 	OnRecorded func(d *events.LedgerVolumeRemoved) error
@@ -111,6 +114,11 @@ func (s *Ledger) Remove(ctx context.Context, r RemoveOptions) (seq uint64, err e
 	before := uint64(0)
 	if now := s.volumes().list[0]; now.removed != nil {
 		before = now.removed.removed.Seq
+	}
+	if r.OnPlanned != nil {
+		if err := r.OnPlanned(d); err != nil {
+			return 0, fmt.Errorf("remove volume %d: %w", r.Volume, err)
+		}
 	}
 	// The append succeeds only if the previous removal is still the newest one.
 	e := events.New(events.LedgerTenant, time.Now(), d)

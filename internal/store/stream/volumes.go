@@ -150,7 +150,7 @@ func (s *Ledger) openVolumes(ctx context.Context) (made bool, err error) {
 		list[i].sealed = true // or at least no process writes to it now
 	}
 	s.setVolumes(list)
-	if !s.jet.Options.ReadExisting {
+	if removed := list[0].removed; !s.jet.Options.ReadExisting && removed != nil && (s.opts.MayDelete == nil || s.opts.MayDelete(removed.removed)) {
 		if err := s.finishRemoval(ctx); err != nil {
 			return false, err
 		}
