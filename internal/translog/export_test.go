@@ -71,8 +71,11 @@ func (l *Log) SetWitnessTimes(every, refresh, grace, pause time.Duration) {
 	l.witnesses.every, l.witnesses.refresh, l.witnesses.grace, l.witnesses.pause = every, refresh, grace, pause
 }
 
-// RoundTime is the maximum time of a round of questions to the witnesses.
-const RoundTime = roundTime
+// SetRoundTime changes the maximum time of a round of questions to the witnesses, and of one request. It MUST
+// be called before Run.
+func (l *Log) SetRoundTime(d time.Duration) {
+	l.witnesses.roundTime, l.witnesses.client.Timeout = d, d
+}
 
 // SetFirstAsk changes how long the first signature waits for the witnesses. It MUST be called before Run.
 func (l *Log) SetFirstAsk(d time.Duration) { l.witnesses.firstAsk = d }

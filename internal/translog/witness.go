@@ -96,8 +96,8 @@ type witnesses struct {
 	list   []*witnessClient
 	client *http.Client
 	news   chan struct{}
-	// every, refresh and grace are the constants above. Tests change them.
-	every, refresh, grace, pause, firstAsk time.Duration
+	// every, refresh, grace, firstAsk and roundTime are the constants above. Tests change them.
+	every, refresh, grace, pause, firstAsk, roundTime time.Duration
 
 	// The fields below are used by run only.
 
@@ -163,7 +163,7 @@ func openWitnesses(l *Log) (*witnesses, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxResponseHeaderBytes, transport.DisableCompression = maxAnswerBytes, true
 	w := &witnesses{
-		l: l, policy: policy, news: make(chan struct{}, 1), every: roundEvery, refresh: refreshEvery, grace: quorumGrace, pause: time.Second, firstAsk: firstAskTime,
+		l: l, policy: policy, news: make(chan struct{}, 1), every: roundEvery, refresh: refreshEvery, grace: quorumGrace, pause: time.Second, firstAsk: firstAskTime, roundTime: roundTime,
 		claims: map[string]uint64{}, refused: map[string]string{}, failing: map[string]string{}, changed: make(chan struct{}),
 		client: &http.Client{Transport: transport, Timeout: roundTime, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 	}
@@ -267,7 +267,7 @@ func (w *witnesses) round(ctx context.Context) time.Duration {
 		w.l.log.ErrorContext(ctx, "the newest checkpoint cannot be sent to the witnesses", "err", err)
 		return w.refresh
 	}
-	asking, stop := context.WithTimeout(ctx, roundTime)
+	asking, stop := context.WithTimeout(ctx, w.roundTime)
 	defer stop()
 	type answer struct {
 		from *witnessClient
@@ -287,7 +287,7 @@ func (w *witnesses) round(ctx context.Context) time.Duration {
 			answers <- answer{wc, sig, at, err}
 		}()
 	}
-	late := time.AfterFunc(roundTime, stop)
+	late := time.AfterFunc(w.roundTime, stop)
 	defer late.Stop()
 	enough := false
 	for range asked {

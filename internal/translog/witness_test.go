@@ -39,6 +39,7 @@ func runLogAfter(t *testing.T, store *jetstream.Store, opts translog.Options, fi
 		t.Fatal(err)
 	}
 	log.SetFirstAsk(firstAsk)
+	log.SetRoundTime(time.Hour) // an hour: what waits for the end of an answer fails
 	log.SetWitnessTimes(5*time.Millisecond, 20*time.Millisecond, 20*time.Millisecond, 5*time.Millisecond)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
