@@ -163,6 +163,19 @@ func MkdirAll(path string, mode os.FileMode) error {
 // removed there. It does not sync their content.
 func SyncDir(dir string) error { return syncPath(dir) }
 
+// Remove removes a file. When it returns nil, a power cut does not bring the file back. A missing
+// file is no error.
+func Remove(path string) error {
+	err := os.Remove(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return SyncDir(filepath.Dir(path))
+}
+
 // SyncTree makes a directory durable with all files and directories below it. Its own name
 // is durable after SyncDir of its parent.
 func SyncTree(dir string) error {

@@ -117,6 +117,25 @@ func TestWriteFileUnsyncedSyncsNothing(t *testing.T) {
 	}
 }
 
+func TestRemoveSyncsTheDirectory(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "file")
+	fill(t, path)
+	names := recordSyncs(t, dir, func(int) {
+		if list := entries(t, dir); len(list) > 0 {
+			t.Errorf("at the sync the directory has %q", list)
+		}
+	})
+	for range 2 { // the second time it is missing
+		if err := Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(*names) != 1 || (*names)[0] != "." {
+		t.Errorf("synced %q", *names)
+	}
+}
+
 func TestMkdirAllSyncsTheParents(t *testing.T) {
 	dir := t.TempDir()
 	names := recordSyncs(t, dir, nil)

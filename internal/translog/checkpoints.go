@@ -36,7 +36,11 @@ func (l *Log) storeCheckpoint(c proof.Checkpoint) error {
 	if err != nil {
 		return fmt.Errorf("store the checkpoint: %w", err)
 	}
-	if err := os.Remove(l.acceptedPath()); err != nil && !errors.Is(err, os.ErrNotExist) {
+	remove := durable.Remove
+	if l.opts.NoSync {
+		remove = func(path string) error { return ignoreMissing(os.Remove(path)) }
+	}
+	if err := remove(l.acceptedPath()); err != nil {
 		return fmt.Errorf("end the acceptance of damage: %w", err)
 	}
 	if l.opts.OnCheckpointStored != nil {

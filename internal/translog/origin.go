@@ -80,10 +80,7 @@ func AcceptDamage(dir, keyFile, signedFile string) error {
 
 // RefuseDamage takes the permission of AcceptDamage back.
 func RefuseDamage(dir, keyFile, signedFile string) error {
-	if err := os.Remove(SignedPath(dir, keyFile, signedFile) + acceptedSuffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return nil
+	return durable.Remove(SignedPath(dir, keyFile, signedFile) + acceptedSuffix)
 }
 
 // acceptedPath returns the file that AcceptDamage makes.
