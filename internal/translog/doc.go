@@ -20,6 +20,7 @@
 //	sign.go         decides when a checkpoint is signed; signs and appends it; lets callers wait
 //	                for one
 //	closing.go      signs the closing checkpoint of a volume
+//	removals.go     announces removals of volumes, and refuses one that was not announced
 //	preserve.go     makes the hashes of a volume durable before it is removed
 //	prover.go       makes proofs under a checkpoint; reads tiles and leaves for clients
 //	key.go          reads or creates the ledger identity and the signing key; lists all

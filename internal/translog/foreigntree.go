@@ -1,40 +1,34 @@
 package translog
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"daybook/events"
 	"daybook/internal/eventproof"
 	"daybook/proof"
 )
 
 // resetForeignTree makes run compute the tree again from the events if the files that load read
 // contradict a signed checkpoint: they are of another ledger, or were changed. It also does so if they have
-// fewer events than each checkpoint, because then the events decide. It reports whether it did. It does so
-// once: run then compares the events with what was signed.
-func (l *Log) resetForeignTree() (bool, error) {
+// fewer events than each checkpoint, because then the events decide, or if files cannot be read (unreadable).
+// It reports whether it did. It does so once: run then compares the events with what was signed.
+func (l *Log) resetForeignTree(unreadable bool) (bool, error) {
 	l.filesMu.Lock()
 	defer l.filesMu.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.treeReset || l.durable == 0 {
+	if l.treeReset || l.durable == 0 && !unreadable {
 		return false, nil
 	}
-	lost := l.Lost()
-	list := l.mustHold()
-	c, err := newestUpTo(l.opts.Dir, l.durable, ofOrigin(l.counting().Keys, l.keys.Origin), list[:], func(c proof.Checkpoint) bool {
-		return !eventproof.IsIncomparable(lost, c.Size)
-	})
-	switch {
-	case err != nil:
+	if unreadable {
+		l.log.Warn("files of the tree of hashes cannot be used; the tree is computed again from the events")
+	} else if c, foreign, err := l.contradictedByFiles(); err != nil || !foreign {
 		return false, err
-	case c.Note == nil: // the files are those of too few events
-		if c = larger(list[:], l.durable); c.Note == nil || eventproof.IsIncomparable(lost, c.Size) {
-			return false, nil
-		}
-	default:
-		if root, err := l.tree.RootAt(c.Size); err != nil || root == c.Root {
-			return false, err
-		}
+	} else {
+		l.log.Warn("the files of the tree of hashes contradict a signed checkpoint or the events; the tree is computed again from the events", "checkpoint", c.Size)
 	}
-	l.log.Warn("the files of the tree of hashes contradict a signed checkpoint or the events; the tree is computed again from the events", "checkpoint", c.Size)
 	if err := ResetTree(l.opts.Dir, l.Removed().UpTo()); err != nil {
 		return false, err
 	}
@@ -47,6 +41,52 @@ func (l *Log) resetForeignTree() (bool, error) {
 	l.confirm, l.durable, l.lastNonCheckpoint = nil, 0, 0
 	l.load()
 	return true, nil
+}
+
+// contradictedByFiles returns the checkpoint that shows that the files of the tree are not those of the
+// events, and reports whether there is one. The caller must hold mu.
+func (l *Log) contradictedByFiles() (c proof.Checkpoint, foreign bool, err error) {
+	lost := l.Lost()
+	list := l.mustHold()
+	c, err = newestUpTo(l.opts.Dir, l.durable, ofOrigin(l.counting().Keys, l.keys.Origin), list[:], func(c proof.Checkpoint) bool {
+		return !eventproof.IsIncomparable(lost, c.Size)
+	})
+	if err != nil {
+		return c, false, err
+	}
+	if c.Note == nil { // the files are those of too few events
+		c = larger(list[:], l.durable)
+		return c, c.Note != nil && !eventproof.IsIncomparable(lost, c.Size), nil
+	}
+	root, err := l.rootAt(c.Size)
+	if _, unreadable := errors.AsType[*tileError](err); unreadable {
+		return c, true, nil
+	}
+	return c, err == nil && root != c.Root, err
+}
+
+// tileError is damage of the files of the tree: a file is missing, or is not that of its tile.
+type tileError struct{ err error }
+
+// Error returns the message of the damage with what to do, for a tree that cannot be computed again.
+func (e *tileError) Error() string {
+	return fmt.Sprintf("%v: the files of the tree of hashes cannot be used, and those of removed volumes cannot be computed again (%v); restore the audit directory from a backup", events.ErrDamaged, e.err)
+}
+
+// Unwrap returns the damage and its cause.
+func (e *tileError) Unwrap() []error { return []error{events.ErrDamaged, e.err} }
+
+// rootAt returns the tree hash at an earlier size. If a file that it needs is missing or incomplete, the error is a
+// *tileError. After any other error, such as too many open files, the file may be intact. The caller must hold mu.
+func (l *Log) rootAt(size uint64) (proof.Hash, error) {
+	root, err := l.tree.RootAt(size)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, errIncomplete):
+		return root, &tileError{err}
+	case err != nil:
+		return root, fmt.Errorf("read the tree: %w", err)
+	}
+	return root, nil
 }
 
 // newestUpTo returns the newest checkpoint of at most size events that fits: one of known, which are

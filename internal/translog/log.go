@@ -31,8 +31,8 @@ type Ledger interface {
 	// Append stores an event and returns its position. after is the expected position; if it is
 	// negative, Append stores the event without condition.
 	Append(ctx context.Context, e events.Event, after int64) (uint64, error)
-	// EachMatching calls fn for each event on a subject, oldest first.
-	EachMatching(ctx context.Context, subject string, fn func(events.Event) error) error
+	// EachStored calls fn for each event on a subject, oldest first, with the message as it is stored.
+	EachStored(ctx context.Context, subject string, fn func(events.Stored, events.Event) error) error
 	// LastSeq returns the position of the last event.
 	LastSeq(ctx context.Context) (uint64, error)
 }
@@ -266,14 +266,15 @@ func (l *Log) Run(ctx context.Context, feed Feed, ledger Ledger) error {
 	return errors.Join(err, saved)
 }
 
-// runOrBreak is run. If the files of the tree contradict what was signed, it runs again without them. If the
+// runOrBreak is run. If the files of the tree contradict what was signed, or cannot be read, it runs again without them. If the
 // origin cannot continue and the operator accepted that, it ends the origin and runs with the next one.
 func (l *Log) runOrBreak(ctx context.Context, feed Feed, ledger Ledger) error {
 	for {
 		err := l.run(ctx, feed, ledger)
 		broken, ok := errors.AsType[*breakError](err)
-		if ok {
-			if again, resetErr := l.resetForeignTree(); again {
+		_, unreadable := errors.AsType[*tileError](err)
+		if ok || unreadable {
+			if again, resetErr := l.resetForeignTree(unreadable); again {
 				continue
 			} else if resetErr != nil {
 				l.log.ErrorContext(ctx, "the tree of hashes cannot be computed again", "err", resetErr)
@@ -347,6 +348,9 @@ func (l *Log) run(ctx context.Context, feed Feed, ledger Ledger) error {
 		}
 	}
 	if err := l.readSigners(ctx, ledger); err != nil {
+		return err
+	}
+	if err := l.compareRemovals(ctx, ledger); err != nil {
 		return err
 	}
 	l.mu.Lock()
@@ -511,9 +515,9 @@ func (l *Log) checkCheckpoint(m events.Stored) error {
 	if eventproof.IsInLostTile(l.Lost(), c.Size) { // the newest checkpoints are compared: see ProvenLeaves.Ranges
 		return nil
 	}
-	root, err := l.tree.RootAt(c.Size)
+	root, err := l.rootAt(c.Size)
 	if err != nil {
-		return fmt.Errorf("read the tree: %w", err)
+		return err
 	}
 	switch {
 	case root == c.Root:
@@ -573,9 +577,9 @@ func (l *Log) compareWithTree(c proof.Checkpoint) error {
 	if c.Note == nil || c.Size > l.tree.Size() || eventproof.IsInLostTile(l.Lost(), c.Size) {
 		return nil
 	}
-	root, err := l.tree.RootAt(c.Size)
+	root, err := l.rootAt(c.Size)
 	if err != nil {
-		return fmt.Errorf("read the tree: %w", err)
+		return err
 	}
 	if root != c.Root {
 		return disagrees(c, root)

@@ -157,13 +157,15 @@ func (l *Log) readSigners(ctx context.Context, ledger Ledger) error {
 	return l.checkOrigin()
 }
 
-// readStatements reads the statements in the ledger.
+// readStatements reads the statements in the ledger. It compares those that are in the tree with their leaves.
 func (l *Log) readStatements(ctx context.Context, ledger Ledger) error {
 	var refused error
-	err := ledger.EachMatching(ctx, events.SignersSubject(events.LedgerTenant), func(e events.Event) error {
+	err := ledger.EachStored(ctx, events.SignersSubject(events.LedgerTenant), func(m events.Stored, e events.Event) error {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		refused = l.addStatement(e.Seq, e.Data)
+		if refused = l.compareStored(m); refused == nil {
+			refused = l.addStatement(e.Seq, e.Data)
+		}
 		return refused
 	})
 	if refused != nil {

@@ -1,6 +1,7 @@
 package translog
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -99,6 +100,24 @@ func (l *Log) checkRemoval(m events.Stored) error {
 	}
 	return breakOf("an event records a removal that the server did not begin",
 		"event %d records that a volume was removed, and no checkpoint covers it, but this server did not begin a removal", m.Seq)
+}
+
+// compareRemovals compares the recorded removals that are in the tree with their leaves.
+func (l *Log) compareRemovals(ctx context.Context, ledger Ledger) error {
+	var refused error
+	err := ledger.EachStored(ctx, events.RemovalSubject(events.LedgerTenant), func(m events.Stored, _ events.Event) error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		refused = l.compareStored(m)
+		return refused
+	})
+	if refused != nil {
+		return refused
+	}
+	if err != nil { // the ledger reports its damage where it is read
+		return fmt.Errorf("read the removals of volumes: %v", err) //nolint:errorlint // it is no difference from what was signed
+	}
+	return nil
 }
 
 // MayDeleteRemoved reports whether the streams of removed volumes may be deleted at a start: a checkpoint

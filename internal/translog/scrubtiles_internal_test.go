@@ -65,7 +65,7 @@ func (m *memoryLedger) Append(_ context.Context, e events.Event, _ int64) (uint6
 	return m.last, err
 }
 
-func (m *memoryLedger) EachMatching(_ context.Context, subject string, fn func(events.Event) error) error {
+func (m *memoryLedger) EachStored(_ context.Context, subject string, fn func(events.Stored, events.Event) error) error {
 	m.mu.Lock()
 	list := slices.Clone(m.list)
 	m.mu.Unlock()
@@ -75,7 +75,7 @@ func (m *memoryLedger) EachMatching(_ context.Context, subject string, fn func(e
 		}
 		e, err := events.Decode(s.Seq, s.Message())
 		if err == nil {
-			err = fn(e)
+			err = fn(s, e)
 		}
 		if err != nil {
 			return err

@@ -57,6 +57,9 @@ func (f *tileFiles) Get(tile proof.Tile, width int) ([]byte, error) {
 	return readTile(f.dir, tile, width)
 }
 
+// errIncomplete is returned for a file of a tile that has another length.
+var errIncomplete = errors.New("the file is not that of a tile")
+
 // readTile reads the first width hashes of the file of a tile.
 func readTile(dir string, tile proof.Tile, width int) ([]byte, error) {
 	raw, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(tile.Path())))
@@ -64,7 +67,7 @@ func readTile(dir string, tile proof.Tile, width int) ([]byte, error) {
 		return nil, err
 	}
 	if len(raw) != tile.Width*tlog.HashSize {
-		return nil, fmt.Errorf("%s has %d bytes, not %d", tile.Path(), len(raw), tile.Width*tlog.HashSize)
+		return nil, fmt.Errorf("%s has %d bytes, not %d: %w", tile.Path(), len(raw), tile.Width*tlog.HashSize, errIncomplete)
 	}
 	return raw[:width*tlog.HashSize], nil
 }

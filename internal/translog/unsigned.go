@@ -28,10 +28,7 @@ func (l *Log) checkUnsigned(m events.Stored) error {
 
 // confirmStored compares the leaf of an event with that in the tree. The caller must hold mu.
 func (l *Log) confirmStored(seq uint64, leaf proof.Hash) error {
-	if l.stored == nil {
-		l.stored = &storedLeaves{size: l.tree.Size(), reader: l.provenReader()}
-	}
-	stored, err := l.stored.leaf(seq)
+	stored, err := l.storedLeaf(seq)
 	switch {
 	case exhausted.Is(err):
 		return err
@@ -41,6 +38,39 @@ func (l *Log) confirmStored(seq uint64, leaf proof.Hash) error {
 		return eventChanged(seq)
 	}
 	return nil
+}
+
+// compareStored compares an event that decides how the ledger is read with its leaf, if the tree has it at a
+// start: such events are read before the others, at any position. If the files do not prove the leaf, the error
+// is a *tileError: the tree is computed again, and compared with what was signed. The caller must hold mu.
+func (l *Log) compareStored(m events.Stored) error {
+	if l.started || m.Seq > l.tree.Size() {
+		return nil
+	}
+	leaf, err := proof.LeafHash(eventproof.RecordOf(m))
+	if err != nil {
+		return fmt.Errorf("%w: %w", events.ErrDamaged, err)
+	}
+	stored, err := l.storedLeaf(m.Seq)
+	switch {
+	case exhausted.Is(err):
+		return fmt.Errorf("read the tree: %w", err)
+	case err != nil:
+		return &tileError{err}
+	case stored != leaf && l.signed.Note == nil && l.latest.Note == nil: // nothing shows whose files these are
+		return &tileError{eventChanged(m.Seq)}
+	case stored != leaf:
+		return eventChanged(m.Seq)
+	}
+	return nil
+}
+
+// storedLeaf returns the leaf of a position in the tree. The caller must hold mu.
+func (l *Log) storedLeaf(seq uint64) (proof.Hash, error) {
+	if l.stored == nil {
+		l.stored = &storedLeaves{size: l.tree.Size(), reader: l.provenReader()}
+	}
+	return l.stored.leaf(seq)
 }
 
 // provenReader reads hashes of the tree, and verifies that its files belong to the tree hash. The caller must

@@ -25,7 +25,7 @@ func TestWitnessAndWrongFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	ledger := newMemoryLedger()
-	ledger.fill(t, 300)
+	ledger.fill(t, 100)
 	dir, key := t.TempDir(), filepath.Join(t.TempDir(), "key")
 	l, err := Open(Options{Dir: dir, KeyFile: key, NoSync: true, Every: time.Hour, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
@@ -34,6 +34,8 @@ func TestWitnessAndWrongFiles(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- l.Run(ctx, ledger, ledger) }()
+	sign(t, l, ledger) // a start compares the statement, which is in the first tile
+	ledger.fill(t, 200)
 	sign(t, l, ledger)
 	witnessed, _ := l.Latest()
 	ledger.fill(t, 400)

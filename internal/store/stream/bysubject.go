@@ -69,6 +69,18 @@ func (s *Ledger) EachMatching(ctx context.Context, pattern string, fn func(event
 	return err
 }
 
+// EachStored is EachMatching for readers that also need each message as it is stored.
+func (s *Ledger) EachStored(ctx context.Context, pattern string, fn func(events.Stored, events.Event) error) error {
+	_, err := s.forEachMessage(ctx, pattern, 0, func(m events.Stored) error {
+		e, err := s.Decode(m)
+		if err != nil {
+			return err
+		}
+		return fn(m, e)
+	})
+	return err
+}
+
 // eachOn is Each for a subject or pattern. If about is not empty, it skips events about
 // other objects.
 func (s *Ledger) eachOn(ctx context.Context, subject, about string, after uint64, fn func(events.Event) error) (last uint64, err error) {
