@@ -55,7 +55,7 @@ func (d *Daybook) planOutsideRecovery(ctx context.Context) (*recoveryPlan, error
 	if last < reach {
 		return nil, restoreOutside(fmt.Errorf("the ledger ends at event %d of %d: %w", last, reach, events.ErrDamaged))
 	}
-	known := translog.OpenProvenLeaves(auditDir(d.opts.DataDir))
+	known := translog.OpenProvenLeaves(auditDir(d.opts.DataDir), d.signedPath())
 	compared := comparison{known: known}
 	var bad []events.Stored
 	for after := uint64(0); after < last; {

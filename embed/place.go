@@ -161,7 +161,7 @@ func (d *Daybook) checkLedger(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	compared := comparison{known: translog.OpenProvenLeaves(auditDir(dir))}
+	compared := comparison{known: translog.OpenProvenLeaves(auditDir(dir), d.signedPath())}
 	conn, err := jet.Connect(d.opts.NATS.URL, "daybook start", d.opts.Logger)
 	if err != nil {
 		return d.connectFailed(err)

@@ -158,8 +158,7 @@ func (d *Daybook) writePlan(a recoveryPlan) error {
 // planRecovery returns the plan, or nil if nothing is damaged. It reads the complete
 // ledger and compares each event with the hash that was taken when it was recorded.
 func (d *Daybook) planRecovery(ctx context.Context) (*recoveryPlan, error) {
-	known := translog.OpenProvenLeaves(auditDir(d.opts.DataDir))
-	known.CompareSigned(d.signedPath())
+	known := translog.OpenProvenLeaves(auditDir(d.opts.DataDir), d.signedPath())
 	look := newFileScan()
 	compared := comparison{known: known}
 	streams, err := streamfiles.Check(ctx, d.streamsDir(), streamfiles.Options{IsValid: leafMatcher(&compared), OnRecord: look.observe})
@@ -418,7 +417,7 @@ func (d *Daybook) salvageAccepted(ctx context.Context) error {
 		return err
 	}
 	how := streamfiles.SalvageOptions{
-		IsValid: leafMatcher(&comparison{known: translog.OpenProvenLeaves(auditDir(d.opts.DataDir))}),
+		IsValid: leafMatcher(&comparison{known: translog.OpenProvenLeaves(auditDir(d.opts.DataDir), d.signedPath())}),
 		// Only files of volumes may be hard links: these volumes are not written again.
 		CopyOnly: func(stream string) bool { _, ledger := events.VolumeOf(stream); return !ledger },
 	}

@@ -77,7 +77,7 @@ func (d Dir) ReadTile(t proof.Tile) ([]byte, error) { return readTile(string(d),
 // Leaves returns a function that returns the leaf of a position if the files prove it; see
 // OpenProvenLeaves.
 func (d Dir) Leaves() func(position uint64) (proof.Hash, bool) {
-	return OpenProvenLeaves(string(d)).Leaf
+	return OpenProvenLeaves(string(d), SignedPath(string(d), "", "")).Leaf
 }
 
 // HighestKnown returns the highest position that existed according to an audit directory and a

@@ -25,8 +25,11 @@ type ProvenLeaves struct {
 }
 
 // OpenProvenLeaves opens the files of a tree in an audit directory. They prove a leaf if they match
-// the tree hash in the file "durable" or in the newest checkpoint.
-func OpenProvenLeaves(dir string) *ProvenLeaves {
+// the tree hash in the file "durable" or in the newest checkpoint, and no signed checkpoint contradicts
+// them: neither one in the directory nor that in the signed file (see SignedPath), which a person who can
+// write only the directory cannot replace. Without a signed file only the former are compared. Ranges keeps
+// the newest of both comparable.
+func OpenProvenLeaves(dir, signedPath string) *ProvenLeaves {
 	k := &ProvenLeaves{}
 	try := func(size uint64, root proof.Hash) {
 		if size <= k.size {
@@ -42,29 +45,29 @@ func OpenProvenLeaves(dir string) *ProvenLeaves {
 	if d, err := readDurable(dir); err == nil && d.size > 0 {
 		try(d.size, d.root)
 	}
-	if keys, err := readVKeys(dir); err == nil {
+	keys, err := readVKeys(dir)
+	if err == nil {
 		if c, err := lastCheckpoint(dir, keys); err == nil && c.Size > 0 {
 			try(c.Size, c.Root)
 			k.compared = append(k.compared, c.Size)
 		}
-		if k.contradicts(dir, ofNewestOrigin(keys)) {
-			return &ProvenLeaves{} // the files are of another ledger, or were changed
+	}
+	keys = ofNewestOrigin(keys)
+	if raw, err := os.ReadFile(signedPath); err == nil {
+		if c, err := proof.ParseCheckpoint(raw); err == nil {
+			k.compared = append(k.compared, c.Size)
+			slices.Sort(k.compared)
+			// A file of another ledger is refused when the Log opens. The keys in the directory do not decide
+			// about the signature, because they can be written together with the files of the tree.
+			if isOfLedger := len(keys) == 0 || len(ofOrigin(keys, c.Origin)) > 0; isOfLedger && k.differsFrom(c) {
+				return &ProvenLeaves{}
+			}
 		}
 	}
+	if len(keys) > 0 && k.contradicts(dir, keys) {
+		return &ProvenLeaves{} // the files are of another ledger, or were changed
+	}
 	return k
-}
-
-// CompareSigned makes Ranges keep the checkpoint in a signed file (see SignedPath) comparable, like the newest
-// one in the audit directory.
-func (k *ProvenLeaves) CompareSigned(path string) {
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		return
-	}
-	if c, err := proof.ParseCheckpoint(raw); err == nil {
-		k.compared = append(k.compared, c.Size)
-		slices.Sort(k.compared)
-	}
 }
 
 // contradicts reports whether the files differ from what one of the keys signed.
@@ -73,7 +76,13 @@ func (k *ProvenLeaves) contradicts(dir string, vkeys []string) bool {
 		return false
 	}
 	c, err := newestUpTo(dir, k.size, vkeys, nil, func(proof.Checkpoint) bool { return true })
-	if err != nil || c.Note == nil {
+	return err == nil && c.Note != nil && k.differsFrom(c)
+}
+
+// differsFrom reports whether the files have another tree hash than a checkpoint. It reports false if they
+// have fewer leaves, or do not prove the hash.
+func (k *ProvenLeaves) differsFrom(c proof.Checkpoint) bool {
+	if c.Size > k.size || c.Size == 0 {
 		return false
 	}
 	root, err := tlog.TreeHash(int64(c.Size), k.reader)

@@ -33,7 +33,7 @@ func TestKnownLeavesGiveTheSameTree(t *testing.T) {
 	}
 	for _, r := range [][2]uint64{{1, 1}, {1, size}, {size, size}, {2, 255}, {200, 300}, {255, 258}, {256, 769}, {257, 512}, {258, 512}, {257, 768}, {1, 256}, {700, size}} {
 		budget := events.MaxLostHashes
-		lost := OpenProvenLeaves(dir).Ranges(r[0], r[1], size+1, &budget)
+		lost := OpenProvenLeaves(dir, "").Ranges(r[0], r[1], size+1, &budget)
 		if len(lost) != 1 || lost[0].From != r[0] || lost[0].To != r[1] || len(lost[0].Hashes) == 0 {
 			t.Errorf("%v: %d ranges", r, len(lost))
 			continue
@@ -60,7 +60,7 @@ func TestKnownLeavesGiveTheSameTree(t *testing.T) {
 	}
 	// No hash is known after the end of the tree and above the limit of an event.
 	budget := 3
-	lost := OpenProvenLeaves(dir).Ranges(size-5, size+10, size+11, &budget)
+	lost := OpenProvenLeaves(dir, "").Ranges(size-5, size+10, size+11, &budget)
 	if len(lost) != 2 || len(lost[0].Hashes) != 3 || lost[0].To != size-3 || lost[1].From != size-2 || lost[1].Hashes != nil || lost[1].To != size+10 {
 		t.Errorf("%+v", lost)
 	}
@@ -69,7 +69,7 @@ func TestKnownLeavesGiveTheSameTree(t *testing.T) {
 	if err := files.Put(proof.Tile{Index: 1, Width: proof.TileWidth}, bad); err != nil {
 		t.Fatal(err)
 	}
-	k := OpenProvenLeaves(dir)
+	k := OpenProvenLeaves(dir, "")
 	if _, ok := k.Leaf(300); ok {
 		t.Error("a leaf of a wrong file is known")
 	}

@@ -521,7 +521,7 @@ func TestScrubOverGaps(t *testing.T) {
 	dir := t.TempDir()
 	l := follow(t, whole, Options{Dir: dir})
 	budget := 8
-	known := OpenProvenLeaves(dir)
+	known := OpenProvenLeaves(dir, "")
 	var lost events.Lost
 	for _, r := range [][2]uint64{{1020, 1280}, {1300, 1302}, {1500, 1900}} { // the hash over the tile 0/004 is known, and seven leaves
 		lost = append(lost, known.Ranges(r[0], r[1], size, &budget)...)

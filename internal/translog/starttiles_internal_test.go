@@ -160,3 +160,56 @@ func backdated(m events.Stored) events.Stored {
 	m.Header = header
 	return m
 }
+
+// Files of the tree that the signed file contradicts prove no leaf, also if every file in the audit directory agrees
+// with them: a person who can write only the directory cannot make genuine events look changed when damage is
+// accepted.
+func TestSignedFileContradictsTheTree(t *testing.T) {
+	t.Parallel()
+	_, opts := stoppedLog(t, true)
+	signed := SignedPath(opts.Dir, opts.KeyFile, "")
+	d, err := readDurable(opts.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := OpenProvenLeaves(opts.Dir, signed).Leaf(5); !ok {
+		t.Fatal("the genuine files prove nothing")
+	}
+	files := &tileFiles{dir: opts.Dir}
+	tree := proof.NewTree(files)
+	for tree.Size() < d.size {
+		if err := tree.Add(proof.Hash{1}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	err = errors.Join(files.save(tree), writeDurable(opts.Dir, durableTree{tree.Size(), tree.Size(), tree.Root()}, false), os.Remove(filepath.Join(opts.Dir, fileCheckpoints)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if leaf, ok := OpenProvenLeaves(opts.Dir, "").Leaf(5); !ok || leaf != (proof.Hash{1}) {
+		t.Fatal("the files in the directory contradict each other")
+	}
+	if known := OpenProvenLeaves(opts.Dir, signed); known.Size() > 0 {
+		t.Errorf("forged leaves of %d events are believed", known.Size())
+	}
+	vkeys := filepath.Join(opts.Dir, fileVKey) // nor do they count if the key in the directory was replaced
+	_, other, err := proof.NewKey(strings.Split(string(readFile(t, signed)), "\n")[0])
+	if err == nil {
+		err = os.WriteFile(vkeys, []byte(other+"\n"), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if known := OpenProvenLeaves(opts.Dir, signed); known.Size() > 0 {
+		t.Errorf("with another key, forged leaves of %d events are believed", known.Size())
+	}
+}
+
+func readFile(t *testing.T, path string) []byte {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
+}
