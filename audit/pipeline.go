@@ -2,7 +2,9 @@ package audit
 
 import (
 	"context"
+	"fmt"
 	"runtime"
+	"strings"
 	"sync"
 
 	"daybook/events"
@@ -19,12 +21,20 @@ type hashedEvent struct {
 	err error
 }
 
+// ownTypes is the beginning of the types of events that Daybook records. Others can be of any form.
+const ownTypes = "daybook."
+
 // prepare hashes and decodes a stored message.
 func prepare(buf []byte, m events.Stored) (hashedEvent, []byte) {
 	p := hashedEvent{stored: m}
 	p.leaf, buf, p.err = proof.HashLeaf(buf, eventproof.RecordOf(m))
 	if p.err == nil {
 		p.event, p.err = events.Decode(m.Seq, m.Message())
+	}
+	if p.err == nil && strings.HasPrefix(string(p.event.Type), ownTypes) {
+		if err := proof.CheckPayload(m.Body); err != nil {
+			p.event, p.err = events.Event{}, fmt.Errorf("event %d: %w", m.Seq, err)
+		}
 	}
 	return p, buf
 }

@@ -24,6 +24,7 @@
 //	signers.go     Signers: the list of statements; what a verifier can trust who follows it
 //	key.go         makes and parses signing keys. internal/keyfile has their files
 //	line.go        writes and parses the lines of an export: events and proofs
+//	payload.go     CheckPayload: refuses payloads that readers could understand differently
 //	manifest.go    writes and parses the manifest; sets the bounds of a selection; the names of
 //	               the files of an export
 package proof

@@ -19,10 +19,10 @@ def need(condition, what):
 
 sys.setrecursionlimit(11_000)  # a payload may have 10,000 levels
 
-def parse(raw):
+def parse(raw, **options):
     """Parses JSON. A number with so many digits that Python may refuse it stays a text: no member that is read has such a number."""
     return json.loads(raw.decode(), parse_int=lambda digits: int(digits) if len(digits) < 100 else digits,
-                      parse_constant=lambda name: need(False, f"{name} is not JSON"))
+                      parse_constant=lambda name: need(False, f"{name} is not JSON"), **options)
 
 def read_small(file, most):
     """Reads and closes an open file, which may be a pipe or a device without an end."""

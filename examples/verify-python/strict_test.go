@@ -92,6 +92,9 @@ func TestStrictExports(t *testing.T) {
 		{"the id of a key in capitals", all, allOpts, quoted, capitals},
 		{"a tenant that is no text", first, opts, `"tenant":""`, `"tenant":"\ud800"`},
 		{"a number of many digits", all, allOpts, `"size":[0-9]+`, `"size":` + strings.Repeat("9", 5000)},
+		{"a member in other letters", all, allOpts, `"size":`, `"Size":`},
+		{"a member twice", all, allOpts, `"tenant":""`, `"tenant":"x","tenant":""`},
+		{"a member of a file twice", all, allOpts, `"name":"checkpoint"`, `"name":"events.ndjson","name":"checkpoint"`},
 		{"lists in lists", all, allOpts, `"files":\[`, `"files":[` + strings.Repeat("[", 5000)},
 	} {
 		e := editorOf(t, tt.dir)

@@ -4,7 +4,7 @@
 It shares no code with Daybook and was written from docs/integrity.md and docs/reference/proof-formats.md alone.
 SHA-256 and JSON come from the standard library. The files beside this one are: ed25519.py, the signature routine (RFC
 8032); notes.py, signed notes and checkpoints; signers.py, the statements about the signers; policy.py, the cosignatures of
-witnesses; tree.py, the Merkle tree (RFC 6962).
+witnesses; payload.py, the payloads of events; tree.py, the Merkle tree (RFC 6962).
 
 It checks that the manifest covers every byte of every file, the tree every event and the signature the tree; that the
 checkpoints and the statements about signers among the events agree with the tree; that events are in order and match
@@ -28,6 +28,7 @@ from pathlib import Path
 sys.dont_write_bytecode = True  # the imports below leave no files here
 
 from notes import Checkpoint, need, number, parse, parse_key, read_small, sha256, unbase64, unhash
+from payload import check_payload, dump, parse_payload
 from policy import Policy
 from signers import Signers, Statement
 from tree import Lost, Tree, root_of_proof
@@ -41,10 +42,6 @@ DATA_ERRORS = ValueError, OSError, LookupError, TypeError, AttributeError, Arith
 MAX_LINE = (512 << 10) * 4 // 3 + 12 * 65535  # an event in base64 and its headers
 
 # --- The files of an export ---
-def dump(value):
-    """The canonical form of JSON that the export itself writes."""
-    return json.dumps(value, separators=(",", ":")).encode()
-
 def open_file(path):
     """Opens a file of an export. An export comes from others: a pipe or a device in it could have no end."""
     need(path.is_file(), f"{path.name} is missing, or is no regular file")
@@ -106,7 +103,7 @@ class Event:
         head, plain, self.data = line[:-1].partition(b',"data":')
         if plain:
             need(b"\r" not in self.data, "the data of a line holds a line end")
-            self.json = parse(self.data)
+            self.json = parse_payload(self.data)
         else:
             head, coded, data = line[:-1].partition(b',"data_base64":"')
             need(coded and data[-1:] == b'"', "a line is not an event with data")
@@ -122,7 +119,7 @@ class Event:
 
     @cached_property
     def json(self):
-        return parse(self.data)
+        return parse_payload(self.data)
 
     def parse_headers(self):
         pairs = re.findall("([^: \t\r\n]+): ([^\r\n]*)\n", self.headers)
@@ -259,6 +256,8 @@ class Verifier:
             need(self.last < e.seq <= self.m["to"], f"event {self.last} is followed by {e.seq}")
             known = e.kind and e.tenant and TIME.fullmatch(e.time) and time_of(e.time) and e.header.get("ce-id")
             need(known and e.header.get("ce-specversion") == "1.0", f"event {e.seq} lacks an attribute, or is of another version of CloudEvents")
+            if e.kind.startswith("daybook."):
+                check_payload(e.json)
             need(self.selection.has(e), f"event {e.seq} does not match the selection")
             self.take_lost(e)
             while sizes and sizes[-1] < e.seq:
