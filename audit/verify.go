@@ -158,6 +158,8 @@ type verifier struct {
 	hidden []proof.Checkpoint
 	holds  uint64
 	removedState
+	// unhashed is the number of lost positions so far whose hashes are not known, and mostUnhashed its maximum.
+	unhashed, mostUnhashed uint64
 	// recorded is the list that followRecorded followed; nil if the source states the list. ownKeys are
 	// the keys of isOwn, and uncounted is the number of checkpoints beside the ledger that it refused.
 	recorded  *proof.Signers
@@ -175,7 +177,7 @@ func newVerifier(opts VerifyOptions, partial bool) *verifier {
 	}
 	v := &verifier{
 		opts: opts, reasons: map[string]OriginChange{}, unconfirmed: map[uint64]proof.Statement{}, report: r, rules: newRules(r, partial), kept: map[uint64][]proof.Checkpoint{}, uncomparable: map[uncomparable][]uint64{},
-		tree: proof.NewTree(recent), recent: recent, known: bySize(opts.Known), signers: signerState{newest: map[string]uint64{}, offered: map[string]proof.Checkpoint{}},
+		tree: proof.NewTree(recent), recent: recent, mostUnhashed: mostUnhashed, known: bySize(opts.Known), signers: signerState{newest: map[string]uint64{}, offered: map[string]proof.Checkpoint{}},
 	}
 	v.reportSigners()
 	return v
@@ -371,6 +373,9 @@ func (v *verifier) take(ctx context.Context, p *hashedEvent) error {
 		if err := v.addRemoved(seq - 1); err != nil {
 			return err
 		}
+		if err := v.checkUnhashed(seq - 1); err != nil {
+			return err
+		}
 		switch {
 		case seq == v.tree.Size()+1:
 		case seq > v.tree.Size()+1 && spans.Covers(v.lost, v.tree.Size()+1, seq-1):
@@ -395,6 +400,9 @@ func (v *verifier) take(ctx context.Context, p *hashedEvent) error {
 	}
 	if d, ok := p.event.Data.(*events.LedgerVolumeOpened); ok && d.Reason == events.VolumeDamaged {
 		v.named, v.listsAll = d.Losses(seq), len(d.Lost) > 0
+		if v.named == nil && d.First == seq && (v.listsAll || d.Hole != nil) {
+			r.addFinding(seq, "it names lost positions that cannot be lost")
+		}
 	}
 	p.event.RemovedBefore, p.event.Removed = p.stored.RemovedBefore, p.stored.Removed
 	if d, ok := p.event.Data.(*events.LedgerVolumeRemoved); ok {
@@ -414,6 +422,38 @@ func (v *verifier) take(ctx context.Context, p *hashedEvent) error {
 		r.UnsignedSince = &since
 	}
 	return v.failed()
+}
+
+// The hash of each lost position whose hash is not known is computed, and a signer can name any number of
+// positions. So their number has a maximum: of a server and of a ledger at rest mostUnhashed, which takes some
+// minutes, and of an export mostUnhashedOfExport and one more for each byte of its events.
+const (
+	mostUnhashed         = 1 << 27
+	mostUnhashedOfExport = 1 << 24
+)
+
+// checkUnhashed counts the positions between the end of the tree and another position whose hashes are not
+// known. The error is events.ErrDamaged if there are too many.
+func (v *verifier) checkUnhashed(to uint64) error {
+	from := v.tree.Size() + 1
+	if to < from {
+		return nil
+	}
+	n := to - from + 1
+	i, _ := slices.BinarySearchFunc(v.lost, from, func(r events.LostRange, p uint64) int { return cmp.Compare(r.From, p) })
+	for _, r := range v.lost[i:] {
+		if r.To > to {
+			break
+		}
+		if len(r.Hashes) > 0 {
+			n -= r.To - r.From + 1
+		}
+	}
+	if n > v.mostUnhashed-v.unhashed {
+		return fmt.Errorf("%w: positions %d to %d are missing; at most %d lost positions can be verified without their hashes", events.ErrDamaged, from, to, v.mostUnhashed)
+	}
+	v.unhashed += n
+	return nil
 }
 
 // keptHere compares the known checkpoints whose size is the current size of the tree, if there is one.

@@ -112,6 +112,7 @@ func verifyExport(ctx context.Context, dir string, opts VerifyOptions) (*Report,
 		l.report.addFinding(0, "%v", err)
 		return l.report.finish(began), nil
 	}
+	l.mostUnhashed = mostUnhashedOfExport + m.Files[1].Bytes
 	if err := l.findLost(dir); err != nil && !errors.Is(err, errLines) { // those are a finding below
 		return nil, fmt.Errorf("verify an export: %w", err)
 	}

@@ -58,9 +58,9 @@ func parseText(text string, signed []byte) (Checkpoint, error) {
 	if extensions := "\n" + lines[3]; strings.Contains(extensions, "\n\n") {
 		return Checkpoint{}, errors.New("a checkpoint has an empty extension line")
 	}
-	size, err := strconv.ParseUint(lines[1], 10, 63)
+	size, err := strconv.ParseUint(lines[1], 10, maxSizeBits)
 	if err != nil || strconv.FormatUint(size, 10) != lines[1] {
-		return Checkpoint{}, fmt.Errorf("the size %q of a checkpoint is not a decimal number", lines[1])
+		return Checkpoint{}, fmt.Errorf("the size %.40q of a checkpoint is not a decimal number below 2^%d", lines[1], maxSizeBits)
 	}
 	root, err := DecodeHash(lines[2])
 	if err != nil {

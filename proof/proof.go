@@ -2,6 +2,7 @@ package proof
 
 import (
 	"errors"
+	"fmt"
 
 	"golang.org/x/mod/sumdb/tlog"
 )
@@ -25,6 +26,12 @@ type Prover interface {
 	Consistency(from, to uint64) (Consistency, error)
 }
 
+// maxSizeBits bounds the size of a tree in a checkpoint or a proof: it is less than 2^maxSizeBits. Package tlog
+// does not return for sizes above 2^62.
+const maxSizeBits = 62
+
+var errSize = fmt.Errorf("no tree has 2^%d events or more", maxSizeBits)
+
 // Inclusion is a proof that the event at position Seq is in the tree of size Size.
 type Inclusion struct {
 	Seq, Size  uint64
@@ -36,6 +43,9 @@ type Inclusion struct {
 // Check verifies the proof. The caller MUST have verified Root, and have computed Leaf from the
 // event.
 func (p Inclusion) Check() error {
+	if max(p.Size, p.Seq)>>maxSizeBits > 0 {
+		return errSize
+	}
 	return tlog.CheckRecord(p.Hashes, int64(p.Size), p.Root, int64(p.Seq)-1, p.Leaf)
 }
 
@@ -53,6 +63,9 @@ func (p Consistency) Check() error {
 			return errors.New("two hashes for one size")
 		}
 		return nil
+	}
+	if max(p.From, p.To)>>maxSizeBits > 0 {
+		return errSize
 	}
 	return tlog.CheckTree(p.Hashes, int64(p.To), p.ToRoot, int64(p.From), p.FromRoot)
 }

@@ -99,3 +99,4 @@ class Checkpoint(Note):
         super().__init__(raw)
         need(len(self.lines) >= 3 and all(self.lines), "a checkpoint does not have three lines, or has an empty one")
         self.origin, self.size, self.root = self.lines[0], number(self.lines[1]), unhash(self.lines[2])
+        need(self.size < 2**62, "a checkpoint covers too many events")

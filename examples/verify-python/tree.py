@@ -28,18 +28,22 @@ class Lost:
     """A range of positions that an event records as lost. The hashes of its events are recorded, or not known."""
 
     def __init__(self, r, seq):
-        self.first, self.last, self.named_at, self.hashes = r["from"], r["to"], r.get("named_at", seq), r.get("hashes") or []
+        self.first, self.last, self.named_at, self.hashes = r["from"], r["to"], r["named_at"], r.get("hashes") or []
         need(all(type(n) is int for n in (self.first, self.last, self.named_at)), f"event {seq} names lost positions that are no numbers")
         need(0 < self.first <= self.last < self.named_at <= seq, f"event {seq} names lost positions that cannot be lost")
 
+        # Where the range has all 256 leaves of a full tile, they have one hash together.
+        tiles = max(self.last // 256 - (self.first + 254) // 256, 0)
+        need(len(self.hashes) in (0, self.last - self.first + 1 - 255 * tiles), f"event {seq} has another number of hashes than of lost positions")
+        self.hashes = [unhash(text) for text in self.hashes]
+
     def add_to(self, tree):
         """Adds the leaves: those of holes, or the recorded ones, where 256 leaves of a full tile have one hash."""
-        at, hashes = self.first, list(self.hashes)
+        at, hashes = self.first, iter(self.hashes)
         while at <= self.last:
             leaves = 256 if self.hashes and at % 256 == 1 and at + 255 <= self.last else 1
-            tree.add(unhash(hashes.pop(0)) if self.hashes else sha256(f"\0daybook-hole-v1\n{at}\n".encode()), leaves)
+            tree.add(next(hashes) if self.hashes else sha256(f"\0daybook-hole-v1\n{at}\n".encode()), leaves)
             at += leaves
-        need(not hashes, "there are too many hashes of lost events")
 
     def hides(self, size):
         """Whether the tree of a size is not known, because leaves are not known, or only the hash of the tile around it."""

@@ -182,7 +182,7 @@ def track_blobs(e, named):
                 named.add((e.tenant, "blobs/text-" + text["blob"]["sha256"]))
         if isinstance(e.json.get("heap"), dict):
             named.add((e.tenant, "blobs/heap-" + e.json["heap"]["sha256"]))
-    elif e.kind == "daybook.ledger.volume_removed.v1" and e.json["kept"].get("sha256"):
+    elif e.kind == "daybook.ledger.volume_removed.v1" and (e.json.get("kept") or {}).get("sha256"):
         named.add(("@ledger", "blobs/text-" + e.json["kept"]["sha256"]))
     elif e.kind == "daybook.heap.collected.v1":
         named.discard((e.tenant, "blobs/heap-" + e.json["heap"]))
@@ -238,7 +238,7 @@ class Verifier:
         for line in lines_of(self.directory / "events.ndjson"):
             e = Event(line) if b'"type":"daybook.ledger.' in line else None
             if e and e.kind == "daybook.ledger.volume_opened.v1" and e.json["reason"] == "damage" and e.json["first"] == e.seq:
-                self.lost = [Lost(r, e.seq) for r in e.json.get("lost") or [h for h in [e.json.get("hole")] if h]]
+                self.lost = [Lost(r, e.seq) for r in e.json.get("lost") or [{**h, "named_at": e.seq} for h in [e.json.get("hole")] if h]]
             elif e and e.kind == "daybook.ledger.volume_removed.v1":
                 need(e.json["last"] < e.seq, f"event {e.seq} records that positions were removed which come later")
                 self.removed.add(e.json["last"])
@@ -250,6 +250,7 @@ class Verifier:
         """Checks all events and computes the tree hashes that notes are compared with."""
         sizes = {note.size for note in [self.c, *kept, *self.notes.values()]}
         self.tree, sizes = Tree(sizes), sorted(sizes, reverse=True)
+        self.unhashed = (1 << 24) + (self.directory / "events.ndjson").stat().st_size  # how many more hashes of lost positions may be computed
         proofs = lines_of(self.directory / "proofs.ndjson") if self.proven else iter(())
         for line in lines_of(self.directory / "events.ndjson"):
             e = Event(line)
@@ -284,6 +285,8 @@ class Verifier:
             if r.first <= first <= r.last:
                 first = r.last + 1
                 if not self.proven:
+                    self.unhashed -= 0 if r.hashes else r.last - r.first + 1
+                    need(self.unhashed >= 0, f"event {r.named_at} names more lost positions without their hashes than can be verified")
                     r.add_to(self.tree)
         need(first >= e.seq or self.selection.filtered and (self.count or e.seq == self.m["from"]), f"event {self.last} is followed by {e.seq}")
 
