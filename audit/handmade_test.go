@@ -414,12 +414,43 @@ func TestAHiddenRetirement(t *testing.T) {
 	_, stranger := translogtest.NewSigner(t, firstOrigin)
 	for name, key := range map[string]string{"the retired key": firstKey, "another key": stranger} {
 		for of, verify := range h.verifyAll(audit.VerifyOptions{Keys: []string{key}}) {
-			if r, err := verify(); err != nil || r.Verdict != audit.WrongKey || r.Found != 1 || len(r.Findings) != 1 {
-				t.Errorf("%s: %s: %v\n%s", name, of, err, r)
+			want, findings := audit.WrongKey, 1
+			if of == "an export" { // its list is not that of its events
+				want, findings = audit.NotIntact, 2
+			}
+			if r, err := verify(); err != nil || r.Verdict != want || r.Found != findings || len(r.Findings) != findings {
+				t.Errorf("%s: %s: %v, want %s\n%s", name, of, err, want, r)
 			}
 		}
-		h.expectPython(name, audit.WrongKey, []string{key})
+		h.expectPython(name+", in an export", audit.NotIntact, []string{key}, proof.ExportSelection{})
+		h.expectPython(name+", in a part", audit.WrongKey, []string{key}, proof.ExportSelection{From: 2})
 	}
+}
+
+// A retirement at a smaller size than that of the checkpoint is in the list of an export also if it was recorded
+// after the events of the export, with the statements before it.
+func TestALaterRetirement(t *testing.T) {
+	t.Parallel()
+	h := newHandmade(t)
+	first, firstKey := h.start()
+	rootSigner, root := translogtest.NewSigner(t, proof.RootKeyPrefix+"x")
+	h.state(first, proof.AddRoot, root, nil)
+	second, secondKey := translogtest.NewSigner(t, firstOrigin)
+	h.state(rootSigner, proof.IntroduceSigner, secondKey, nil)
+	h.request(events.DefaultTenant, 4)
+	c := h.finish(second)
+	_, thirdKey := translogtest.NewSigner(t, firstOrigin)
+	h.state(rootSigner, proof.IntroduceSigner, thirdKey, nil)
+	h.expectPython("before", audit.Intact, []string{secondKey}, proof.ExportSelection{})
+	h.state(rootSigner, proof.RetireSigner, firstKey, func(st *proof.Statement) { st.Size = c.Size - 1 })
+	if got := len(h.signers.Under(c)); got != len(h.signers.Bytes()) {
+		t.Fatalf("%d bytes of the list come with the checkpoint", got)
+	}
+	r, err := audit.VerifyExport(t.Context(), h.exports(proof.ExportSelection{}), audit.VerifyOptions{Keys: []string{secondKey}})
+	if err != nil || r.Verdict != audit.Intact {
+		t.Errorf("%v\n%s", err, r)
+	}
+	h.expectPython("after", audit.Intact, []string{secondKey}, proof.ExportSelection{})
 }
 
 // A memory has checkpoints of a key that was retired since at a smaller size. They still count as kept: the

@@ -75,6 +75,7 @@ func (v *verifier) sawStatement(e *events.Event, d *events.LedgerSignersChanged)
 		v.report.addFinding(e.Seq, "%v", err)
 		return
 	}
+	v.stated[st.Hash()] = true
 	if added {
 		v.ownKeys = nil
 		v.opts.trust.Follow(v.opts.list) // from the beginning, a list would take the square of its length
@@ -104,6 +105,23 @@ func (v *verifier) sawStatement(e *events.Event, d *events.LedgerSignersChanged)
 	if root, err := v.tree.RootAt(st.Size); err == nil && root != st.Root {
 		v.report.addFinding(e.Seq, "the origin %s starts after %d events of %s with the tree hash %s, which is not that of these events", st.Origin, st.Size, st.Predecessor, proof.EncodeHash(st.Root))
 	}
+}
+
+// checkListed compares the list of signers in the manifest of a complete export with the statements in the events.
+// If the list could not be followed, that is a finding already.
+func (l *lineVerifier) checkListed(m proof.Manifest) error {
+	if l.proven || l.opts.notFollowed != nil {
+		return nil
+	}
+	listed, err := proof.ParseSigners([]byte(m.Signers))
+	if err != nil {
+		return err
+	}
+	isRecorded := func(st proof.Statement) bool { return l.stated[st.Hash()] }
+	if err := listed.CheckUnder(l.c, l.opts.list, isRecorded, len(l.lost) > 0); err != nil {
+		l.report.addFinding(0, "%v", err)
+	}
+	return nil
 }
 
 // OriginChange describes the end of an origin and the start of its successor.

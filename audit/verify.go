@@ -149,6 +149,8 @@ type verifier struct {
 	// what the events of successors state, by their origin.
 	startedAt uint64
 	reasons   map[string]OriginChange
+	// stated are the hashes of the statements of the list that the events have.
+	stated map[proof.Hash]bool
 	// uncomparable has the sizes of the trusted checkpoints over lost events whose hashes are unknown, and
 	// unconfirmed the starts of successors after such events, by the position of their event.
 	uncomparable map[uncomparable][]uint64
@@ -176,7 +178,7 @@ func newVerifier(opts VerifyOptions, partial bool) *verifier {
 		opts.followKept()
 	}
 	v := &verifier{
-		opts: opts, reasons: map[string]OriginChange{}, unconfirmed: map[uint64]proof.Statement{}, report: r, rules: newRules(r, partial), kept: map[uint64][]proof.Checkpoint{}, uncomparable: map[uncomparable][]uint64{},
+		opts: opts, reasons: map[string]OriginChange{}, stated: map[proof.Hash]bool{}, unconfirmed: map[uint64]proof.Statement{}, report: r, rules: newRules(r, partial), kept: map[uint64][]proof.Checkpoint{}, uncomparable: map[uncomparable][]uint64{},
 		tree: proof.NewTree(recent), recent: recent, mostUnhashed: mostUnhashed, known: bySize(opts.Known), signers: signerState{newest: map[string]uint64{}, offered: map[string]proof.Checkpoint{}},
 	}
 	v.reportSigners()

@@ -132,6 +132,9 @@ func verifyExport(ctx context.Context, dir string, opts VerifyOptions) (*Report,
 	if err != nil {
 		return nil, fmt.Errorf("verify an export: %w", err)
 	}
+	if err := l.checkListed(m); err != nil {
+		return nil, fmt.Errorf("verify an export: %w", err)
+	}
 	if l.report.Events != m.Events {
 		l.report.addFinding(0, "the export has %d events; its manifest says %d", l.report.Events, m.Events)
 	}

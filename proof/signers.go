@@ -71,6 +71,11 @@ func (s *Signers) Bytes() []byte {
 // needed, and the result is empty. The result for a checkpoint changes only if a key is retired later at
 // a smaller size than that of the checkpoint.
 func (s *Signers) Under(c Checkpoint) []byte {
+	return (&Signers{list: s.under(c)}).Bytes()
+}
+
+// under returns the statements of Under.
+func (s *Signers) under(c Checkpoint) []Statement {
 	end := 0
 	for i, st := range s.list {
 		if st.Origin == c.Origin && (st.Action == StartOrigin || st.Size < c.Size) {
@@ -78,9 +83,33 @@ func (s *Signers) Under(c Checkpoint) []byte {
 		}
 	}
 	if end == 1 && s.list[0].Predecessor == "" {
-		return nil
+		end = 0
 	}
-	return (&Signers{list: s.list[:end]}).Bytes()
+	return s.list[:end]
+}
+
+// CheckUnder returns an error unless the list came with a checkpoint that covers the events of all. all
+// continues the list with the statements of these events, and isRecorded reports whether one of them
+// has a statement. The list MUST be that of Under. It may end with statements that were recorded after
+// these events, if the last one retires a key at a smaller size. If incomplete is true, events are lost,
+// and statements may be missing in them.
+func (s *Signers) CheckUnder(c Checkpoint, all *Signers, isRecorded func(Statement) bool, incomplete bool) error {
+	if need := all.under(c); len(need) != len(s.list) {
+		return fmt.Errorf("the manifest lists %d statements about the signers, and with those in the events there are %d for the checkpoint", len(s.list), len(need))
+	}
+	later := len(s.list)
+	for later > 0 && !isRecorded(s.list[later-1]) {
+		later--
+	}
+	if n := len(s.list); later < n && s.list[n-1].Action != RetireSigner && !incomplete {
+		return fmt.Errorf("the manifest lists statement %d about the signers, which is not in the events", s.list[n-1].Number)
+	}
+	for _, st := range s.list[:later] {
+		if !isRecorded(st) && !incomplete {
+			return fmt.Errorf("the manifest lists statement %d about the signers, which is not in the events, as later ones are", st.Number)
+		}
+	}
+	return nil
 }
 
 // Statements returns the statements.

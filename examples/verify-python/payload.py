@@ -23,8 +23,8 @@ def parse_payload(raw):
     """Parses a payload. One of an event of Daybook (see check_payload) has no object that readers could understand differently."""
     return parse(raw, object_pairs_hook=members)
 
-def check_payload(payload):
-    left = [payload]
+def check_payload(event):
+    left = [event.json] if event.kind.startswith("daybook.") else []
     while left:
         value = left.pop()
         need(type(value) is not Odd, "an object of a payload has a member twice, or one with another name than events have")

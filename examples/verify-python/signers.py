@@ -35,6 +35,7 @@ class Signers:
         need(parts.pop() == "" and len(parts) % 2 == 0, "the list of signers is cut off")
         for signed, signatures in zip(parts[::2], parts[1::2]):
             self.add(Statement(f"{signed}\n\n{signatures}\n".encode()))
+        self.listed, self.recorded = len(self.list), set()  # how many were in the text, and the texts of those in events
 
     def add(self, s):
         if s.number < len(self.list) and self.list[s.number].text == s.text:
@@ -76,6 +77,20 @@ class Signers:
             self.trusted += [s.key] if s.key not in self.trusted else []
             self.retired.pop(s.key, None)
             self.source[s.key] = source
+
+    def record(self, s):
+        """Adds a statement of an event."""
+        self.add(s)
+        self.recorded.add(s.text)
+
+    def check_listed(self, c, lost):
+        """Checks that a complete export listed the statements that its checkpoint needs. If no events are lost, the events have all of them,
+        except those that were recorded after the checkpoint: a retirement at a smaller size, and those before it."""
+        ends = [i + 1 for i, s in enumerate(self.list) if s.origin == c.origin and (s.action == "start" or s.size < c.size)] or [0]
+        need(self.listed == (0 if ends[-1] == 1 and not self.list[0].predecessor else ends[-1]), "the manifest does not list the statements about the signers that the events have")
+        missing = [s.number for s in self.list[:self.listed] if s.text not in self.recorded]
+        is_later = missing == [*range(self.listed - len(missing), self.listed)] and (not missing or self.list[self.listed - 1].action == "retire")
+        need(is_later or lost, "the manifest lists statements about the signers that the events do not have")
 
     def signed(self, c):
         """The trusted keys that signed a checkpoint and were not retired before. A wrong signature is an error."""

@@ -126,7 +126,7 @@ func size(t *testing.T, dir, file string) int64 {
 }
 
 // A checkpoint that a retired key signed does not count if only the events of the export say that the key is
-// retired: the thief of the key leaves the list out of the manifest.
+// retired: the thief of the key leaves the list out of the manifest. A complete export without its list is refused.
 func TestHiddenRetirement(t *testing.T) {
 	verdicts.PathOfPython(t)
 	store, dir := storetest.Start(t), t.TempDir()
@@ -138,20 +138,84 @@ func TestHiddenRetirement(t *testing.T) {
 	}
 	translogtest.Checkpoint(t, log, translogtest.Fill(t, store, 2))
 	translogtest.Checkpoint(t, log, translogtest.Fill(t, store, 2))
-	e := editorOf(t, exportTo(t, log, store, proof.ExportSelection{}))
-	c, err := proof.ParseCheckpoint(e.files["checkpoint"])
-	if err == nil {
-		c, err = c.Sign(stolen)
+	for _, tt := range []struct {
+		s                 proof.ExportSelection
+		withFirst, noKeys string
+	}{{proof.ExportSelection{}, "NOT INTACT", "NOT INTACT"}, {proof.ExportSelection{From: 2}, "WRONG KEY", "NOT INTACT"}} {
+		e := editorOf(t, exportTo(t, log, store, tt.s))
+		c, err := proof.ParseCheckpoint(e.files["checkpoint"])
+		if err == nil {
+			c, err = c.Sign(stolen)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.files["checkpoint"] = c.Note
+		e.refit("checkpoint")
+		e.replace(t, `"signers":"([^"\\]|\\.)*",`, "")
+		edited := e.write(t)
+		agree(t, "the stolen key", edited, tt.withFirst, audit.VerifyOptions{Keys: []string{first}})
+		agree(t, "no key", edited, tt.noKeys, audit.VerifyOptions{})
 	}
-	if err != nil {
+}
+
+// The list of signers of a complete export is the one in its events, up to the last statement that its checkpoint
+// needs.
+func TestListsOfCompleteExports(t *testing.T) {
+	verdicts.PathOfPython(t)
+	store, dir := storetest.Start(t), t.TempDir()
+	log := translogtest.Start(t, store, translog.Options{Dir: dir})
+	translogtest.Checkpoint(t, log, translogtest.Fill(t, store, 3))
+	if _, err := log.RotateKey(t.Context(), store, events.Actor{}); err != nil {
 		t.Fatal(err)
 	}
-	e.files["checkpoint"] = c.Note
-	e.refit("checkpoint")
-	e.replace(t, `"signers":"([^"\\]|\\.)*",`, "")
-	edited := e.write(t)
-	agree(t, "the stolen key", edited, "INTACT UP TO", audit.VerifyOptions{Keys: []string{first}})
-	agree(t, "no key", edited, "UNAUTHENTICATED", audit.VerifyOptions{})
+	translogtest.Checkpoint(t, log, translogtest.Fill(t, store, 2))
+	signer := translogtest.SignerOf(t, filepath.Join(dir, "key"))
+	opts := audit.VerifyOptions{Keys: []string{log.VKey()}}
+	_, other := translogtest.NewSigner(t, signer.Name())
+	full := exportTo(t, log, store, proof.ExportSelection{})
+	part := exportTo(t, log, store, proof.ExportSelection{From: 2})
+	for name, tt := range map[string]struct {
+		edit         func(list *proof.Signers) *proof.Signers
+		full, inPart string
+	}{
+		"as it is": {func(list *proof.Signers) *proof.Signers { return list }, "INTACT", "INTACT"},
+		"empty":    {func(*proof.Signers) *proof.Signers { return &proof.Signers{} }, "NOT INTACT", "INTACT"},
+		"without the last one": {func(list *proof.Signers) *proof.Signers {
+			shorter, all := &proof.Signers{}, list.Statements()
+			for _, st := range all[:len(all)-1] {
+				if _, err := shorter.Add(st.Note); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return shorter
+		}, "NOT INTACT", "INTACT"},
+		"with one more": {func(list *proof.Signers) *proof.Signers {
+			st, err := list.Next(proof.IntroduceSigner, other, 1).Sign(signer)
+			if err == nil {
+				_, err = list.Add(st.Note)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			return list
+		}, "NOT INTACT", "INTACT"},
+	} {
+		for dir, want := range map[string]string{full: tt.full, part: tt.inPart} {
+			e := editorOf(t, dir)
+			m, err := proof.ParseManifest(e.files["manifest.json"])
+			if err != nil {
+				t.Fatal(err)
+			}
+			list, err := proof.ParseSigners([]byte(m.Signers))
+			if err != nil || len(list.Statements()) < 3 {
+				t.Fatal(list, err)
+			}
+			m.Signers = string(tt.edit(list).Bytes())
+			e.files["manifest.json"] = m.Encode()
+			agree(t, name, e.write(t), want, opts)
+		}
+	}
 }
 
 // signedLedger is an export of a ledger with several recorded checkpoints, and its key.

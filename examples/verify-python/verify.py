@@ -257,8 +257,7 @@ class Verifier:
             need(self.last < e.seq <= self.m["to"], f"event {self.last} is followed by {e.seq}")
             known = e.kind and e.tenant and TIME.fullmatch(e.time) and time_of(e.time) and e.header.get("ce-id")
             need(known and e.header.get("ce-specversion") == "1.0", f"event {e.seq} lacks an attribute, or is of another version of CloudEvents")
-            if e.kind.startswith("daybook."):
-                check_payload(e.json)
+            check_payload(e)
             need(self.selection.has(e), f"event {e.seq} does not match the selection")
             self.take_lost(e)
             while sizes and sizes[-1] < e.seq:
@@ -306,7 +305,7 @@ class Verifier:
                 self.check_recorded(note, known, started)
             elif isinstance(note, Statement) and not (note.number == 0 and note.action == "start" and (  # another server started too; a part may begin later
                     started or self.proven and any(s.text != note.text for s in self.signers.list[:1]))):
-                self.signers.add(note)
+                self.signers.record(note)
                 started = started or (seq if note.action == "start" else 0)
                 if note.predecessor:
                     self.ends[note.origin] = {"position": seq, "reason": note.reason}
@@ -316,6 +315,8 @@ class Verifier:
                 unknown = not self.proven and any(not r.hashes and r.hides(note.size) for r in self.lost)
                 ended = not unknown or any(s.number > note.number and s.predecessor and s.size < note.size for s in self.signers.list)
                 need(ended or not note.predecessor, f"the origin {note.origin} starts after lost events whose hashes are unknown; it had to end, and it did not")
+        if not self.proven:
+            self.signers.check_listed(self.c, self.lost)
         self.check_recorded(self.c, True, started)
 
     def check_recorded(self, c, known, started):
