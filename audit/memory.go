@@ -57,6 +57,12 @@ func OpenMemory(dir string, keys []string) (*Memory, error) {
 	fail := func(err error) (*Memory, error) {
 		return nil, &MemoryError{fmt.Errorf("read the checkpoints that were kept in %s: %w", dir, err)}
 	}
+	// Keep cannot create the directory that such a link names.
+	if target, err := os.Readlink(dir); err == nil {
+		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+			return fail(fmt.Errorf("it is a symbolic link to %s, which does not exist; create that directory, or name another one", target))
+		}
+	}
 	// Keep writes the keys first, so that a reader of the checkpoints has the key of each.
 	notes, err := os.ReadFile(filepath.Join(dir, memoryCheckpoints))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -344,7 +344,7 @@ func VerifyServer(ctx context.Context, r *Remote, opts VerifyOptions) (*Report, 
 }
 
 // TenantError is returned by VerifyServer if the server does not show the part of
-// VerifyOptions.Tenant, and only that.
+// VerifyOptions.Tenant, and only that. Verify and VerifyExport return it for any tenant.
 type TenantError struct{ err error }
 
 // Error returns the message of the error.

@@ -66,7 +66,8 @@ type VerifyOptions struct {
 	// 1 are one signer.
 	MinSigners int
 	// Tenant is the only tenant whose events the server to verify is expected to show. It is empty
-	// for a server that shows all events. VerifyServer returns a *TenantError for any other server.
+	// for a server that shows all events. VerifyServer returns a *TenantError for any other server. Verify and
+	// VerifyExport return one for any tenant: what they read is the whole, or says itself which part it is.
 	Tenant string
 	// Reach is the last position that a ledger at rest is known to have had. Missing events up to it
 	// are a finding, unless a checkpoint shows already that events are missing at the end. 0 is
@@ -206,6 +207,9 @@ func bySize(list []proof.Checkpoint) map[uint64][]proof.Checkpoint {
 // Findings are in the report. The error is for a check that could not be completed.
 func Verify(ctx context.Context, archive Archive, blobs Blobs, opts VerifyOptions) (*Report, error) {
 	began := time.Now()
+	if opts.Tenant != "" {
+		return nil, &TenantError{errors.New("a data directory is verified with the events of all tenants; leave the tenant out, or verify a server with a token of that tenant (--server)")}
+	}
 	if err := proof.CheckVKeys(opts.Keys); err != nil {
 		return nil, err
 	}

@@ -139,6 +139,9 @@ func (a *api) newestCheckpoint(ctx context.Context, covers uint64) (proof.Checkp
 		if _, err := a.newestPosition(ctx); err != nil {
 			return proof.Checkpoint{}, err
 		}
+		if a.isUnsignable() {
+			return proof.Checkpoint{}, errNoCheckpoint
+		}
 	}
 	waiting, stop := context.WithTimeout(ctx, positionTimeout)
 	defer stop()
@@ -147,10 +150,23 @@ func (a *api) newestCheckpoint(ctx context.Context, covers uint64) (proof.Checkp
 		c, err = a.proofs.Newest(waiting, covers)
 		return err
 	})
+	if err != nil && a.isUnsignable() {
+		return c, errNoCheckpoint
+	}
 	if err != nil && !errors.Is(err, events.ErrDamaged) && ctx.Err() == nil {
 		return c, unavailable("there is no checkpoint of the ledger yet: %v; try again in a second", err)
 	}
 	return c, err
+}
+
+// errNoCheckpoint is returned for a damaged ledger that has no checkpoint. The answer has the damage.
+var errNoCheckpoint = fmt.Errorf("%w: there is no checkpoint", events.ErrDamaged)
+
+// isUnsignable reports whether there is no checkpoint, and none comes, because the ledger is damaged: for
+// example, because the directory of the proofs is missing.
+func (a *api) isUnsignable() bool {
+	_, ok := a.proofs.Latest()
+	return !ok && a.damage != nil && a.damage.Err() != nil
 }
 
 // newestPosition returns the position of the newest event. If the ledger is empty, it returns a

@@ -56,6 +56,14 @@ func (c *keyRootCmd) Run(ctx context.Context, std *streams) error {
 		}{root.vkey, added})
 	}
 	std.out.Printf("%s\n", root.vkey)
+	for _, st := range added {
+		if st.Action == proof.IntroduceSigner {
+			std.err.Printf("The root key introduced the signer %s with statement %d.\n", st.Key, st.Number)
+		}
+	}
+	if len(added) == 0 {
+		std.err.Printf("The list of signers has the root key already, and it introduced each signer.\n")
+	}
 	std.err.Printf("%s holds the root key. Keep it offline: move it to a medium that no server reads, and keep a copy. Give the printed key to auditors.\n", c.File)
 	return nil
 }
@@ -114,14 +122,15 @@ func (k *rootKey) add(ctx context.Context, api *client.Client, list *signerList,
 // register adds the root key to the list, and introduces the signers with it. It leaves out
 // statements that the list has.
 func (k *rootKey) register(ctx context.Context, api *client.Client) (added []client.SignerStatement, err error) {
+	added = []client.SignerStatement{} // in JSON, none is an empty list
 	list, err := readSigners(ctx, api)
 	if err != nil {
-		return nil, err
+		return added, err
 	}
 	if !slices.Contains(list.Roots(), k.vkey) {
 		answer, err := api.ChangeSigners(ctx, string(proof.AddRoot), k.vkey)
 		if err != nil {
-			return nil, err
+			return added, err
 		}
 		added = append(added, answer.Body.Statement)
 		if list, err = readSigners(ctx, api); err != nil {

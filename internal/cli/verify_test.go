@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"daybook/embed"
 )
 
 // A wrong key is not damage: it has its own verdict and exit status. A mistyped key is a mistake in
@@ -20,8 +22,12 @@ func TestVerifyDistinguishesAWrongKeyFromDamage(t *testing.T) {
 	book, other := serve(t), serve(t)
 	dir := filepath.Join(t.TempDir(), "book")
 	key := book.AuditKey()
+	dangling := filepath.Join(t.TempDir(), "seen")
+	if err := os.Symlink("nowhere", dangling); err != nil {
+		t.Fatal(err)
+	}
 	known := map[string]string{
-		"url": book.URL(), "dir": dir, "key": key, "other": other.AuditKey(),
+		"url": book.URL(), "dir": dir, "dangling": dangling, "key": key, "other": other.AuditKey(),
 		"mistyped": strings.Replace(key, "+", "+0", 1), "data": other.DataDir(),
 	}
 	play(t, known, []step{
@@ -39,6 +45,8 @@ func TestVerifyDistinguishesAWrongKeyFromDamage(t *testing.T) {
 		{args: `verify --export $dir --key $key --key $other --signers 2`, status: 2, stderr: "daybook: --signers: .* are those of 1: $key; .*\n"},
 		{args: `verify --export $dir --key $key --signers 0`, status: 2, stderr: "daybook: .*--signers must be at least 1\n.*"},
 		{args: `verify --export $dir --key $key --max-age=-1h`, status: 2, stderr: "daybook: .*--max-age must not be negative\n.*"},
+		{args: `verify --export $dir --key $key --tenant x`, status: 2, stderr: "daybook: --tenant: an export says itself .*leave the tenant out\n"},
+		{args: `verify --export $dir --key $key --log $dangling`, status: 2, stderr: "daybook: --log: .* a symbolic link to nowhere, which does not exist; create that directory, or name another one\n"},
 		{args: `verify --export $dir --key $mistyped`, status: 2, stderr: "daybook: --key: not a verification key: .*\n"},
 		{args: `verify --key $other --server $url`, status: 6, stdout: "WRONG KEY  $url\n.*"},
 	})
@@ -47,6 +55,7 @@ func TestVerifyDistinguishesAWrongKeyFromDamage(t *testing.T) {
 	}
 	play(t, known, []step{
 		{args: `verify --data-dir $data --key $key`, status: 6, stdout: "WRONG KEY  $data\n.*beside the data is $other\n.*"},
+		{args: `verify --data-dir $data --tenant x`, status: 2, stderr: "daybook: --tenant: .*leave the tenant out.*--server.*\n"},
 		{args: `verify --data-dir $data`, status: 7, stdout: "UNAUTHENTICATED  $data\n.*Give the key .* --key\\.\n"},
 		{args: `events export $dir --data-dir $data`, status: 2, stderr: "daybook: export to $dir: it is not empty; name a directory that does not exist\n"},
 		{args: `events export $data/mark --data-dir $data`, status: 2, stderr: "daybook: export to .*: not a directory\n"},
@@ -57,6 +66,24 @@ func TestVerifyDistinguishesAWrongKeyFromDamage(t *testing.T) {
 	}
 	play(t, known, []step{
 		{args: `verify --data-dir $data`, status: 1, stdout: "NOT INTACT  $data\n.*recorded events are missing.*"}, // the proofs show it
+	})
+}
+
+// A server whose proofs are missing says so, and what to do.
+func TestVerifyAServerWithoutProofs(t *testing.T) {
+	t.Parallel()
+	opts := embed.Options{DataDir: t.TempDir()}
+	book := keeping(t, opts)
+	play(t, map[string]string{"url": book.URL()}, []step{{args: `run -e 1` + at, stdout: "1\n", stderr: ".*"}})
+	if err := book.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(opts.DataDir, "audit")); err != nil {
+		t.Fatal(err)
+	}
+	book = keeping(t, opts)
+	play(t, map[string]string{"url": book.URL()}, []step{
+		{args: `verify --server $url`, status: 5, stderr: "daybook: .*the proofs in .*audit are missing, but the ledger holds checkpoints signed as .*; restore the data directory from a backup, or .*\n"},
 	})
 }
 
