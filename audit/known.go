@@ -94,6 +94,7 @@ func (v *verifier) compareKnown(c proof.Checkpoint, root proof.Hash) {
 	case unknown:
 		v.report.addFinding(0, "the kept checkpoint of %d events cannot be compared: some of them are lost, and their hashes are not known", c.Size)
 	case c.Root != root:
+		v.noteRetired(c)
 		v.report.addContradiction(0, c.Size, "the kept checkpoint of %d events has the tree hash %s; computed from the events it is %s", c.Size, proof.EncodeHash(c.Root), proof.EncodeHash(root))
 	default:
 		v.report.Known++
@@ -103,6 +104,17 @@ func (v *verifier) compareKnown(c proof.Checkpoint, root proof.Hash) {
 		if v.isRemembered(c) {
 			v.holds = max(v.holds, c.Size)
 		}
+	}
+}
+
+// noteRetired says what to do about a known checkpoint that the ledger does not confirm, if its key was retired at
+// a smaller size since: the key may have been stolen, and the thief may have shown another history.
+func (v *verifier) noteRetired(c proof.Checkpoint) {
+	if _, err := v.opts.trust.Open(c.Note); !errors.Is(err, proof.ErrUnknownKey) {
+		return
+	}
+	if _, err := proof.OpenCheckpoint(c.Note, v.opts.trust.Keys...); err == nil {
+		v.report.addNote("the key that signed the kept checkpoint of %d events was retired at fewer events since. If it was stolen, move the directory of --log aside and start a new one from the last checkpoint before the theft: see \"A key was stolen\" in docs/guides/auditing.md", c.Size)
 	}
 }
 
@@ -136,6 +148,7 @@ func (v *verifier) knownBeyond(c proof.Checkpoint, last uint64) {
 	}
 	switch {
 	case c.Size > last:
+		v.noteRetired(c)
 		v.report.addBeyond("the kept checkpoint covers %d events, but the %s ends at %d", c.Size, v.report.noun(), last)
 	case eventproof.IsInLostTile(v.lost, c.Size):
 		v.hidden = append(v.hidden, c)
