@@ -69,7 +69,7 @@ func TestVerifyDistinguishesAWrongKeyFromDamage(t *testing.T) {
 	})
 }
 
-// A server whose proofs are missing says so, and what to do.
+// A server whose proofs are missing reports that, and what to do.
 func TestVerifyAServerWithoutProofs(t *testing.T) {
 	t.Parallel()
 	opts := embed.Options{DataDir: t.TempDir()}
