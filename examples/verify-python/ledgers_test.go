@@ -192,7 +192,7 @@ func exportAfterRemoval(t *testing.T) (dir, kept, vkey string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.Remove(t.Context(), stream.RemoveOptions{Volume: v.Number, Keep: []uint64{keep}, RootHash: root, Export: export, Actor: events.Actor{Principal: "operator"}}); err != nil {
+	if _, err := store.Remove(t.Context(), stream.RemoveOptions{Volume: v.Number, Keep: []uint64{keep}, RootHash: root, Export: export, Actor: events.Actor{Principal: "operator"}, OnPlanned: log.AnnounceRemoval}); err != nil {
 		t.Fatal(err)
 	}
 	sign(t, store, log)

@@ -311,12 +311,18 @@ func (l *Log) checkOrigin() error {
 	case l.maySign():
 	case l.keys.Origin != current && l.damageAccepted():
 		return breakOf("another server started a successor", "the origin of this server is %s, and another server started %s", l.keys.Origin, current)
-	case l.keys.Origin != current:
-		l.log.Warn("this server does not sign the ledger, because another server started a new origin; start this server once with --accept-damage, and introduce the key that it then creates", "origin", current, "own_origin", l.keys.Origin)
 	default:
-		l.log.Warn("this server does not sign the ledger, because no statement introduces its key; run 'daybook key introduce' on a server that signs", "key", l.keys.vkey, "origin", current)
+		l.log.Warn("this server does not sign the ledger", "reason", l.whyNoSigner())
 	}
 	return nil
+}
+
+// whyNoSigner returns why a server of a shared ledger does not sign, if it does not. The caller must hold mu.
+func (l *Log) whyNoSigner() string {
+	if current := l.signers.Origin(); l.keys.Origin != current {
+		return fmt.Sprintf("another server started the origin %s; start this server once with --accept-damage, and introduce the key that it then creates", current)
+	}
+	return fmt.Sprintf("no statement introduces its key %s; run 'daybook key introduce' on a server that signs", l.keys.vkey)
 }
 
 // startOrigin records the statement that starts the origin of this server, if it is to start it, and

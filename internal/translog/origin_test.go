@@ -297,6 +297,9 @@ func TestServerTakesOverASuccessor(t *testing.T) {
 	if second.Origin() == first.Origin() || second.VKey() != before {
 		t.Fatalf("the second server changed its origin to %s without its operator", second.Origin())
 	}
+	untilIn(t, second, "the reason why it does not sign", func() bool {
+		return strings.Contains(second.SigningProblem(), "another server started the origin "+first.Origin())
+	})
 	closeLog(t, second)
 	second = open(1) // without the permission
 	end := fill(t, store, 1)

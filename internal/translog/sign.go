@@ -143,7 +143,7 @@ func (l *Log) SigningProblem() string {
 	case !l.started || l.damage != nil || l.suspected != nil:
 		return ""
 	case !l.maySign() && !l.mustStart() && !l.starting:
-		return fmt.Sprintf("no statement introduces its key %s; run 'daybook key introduce' on a server that signs", l.keys.vkey)
+		return l.whyNoSigner()
 	case l.failing != nil:
 		return fmt.Sprintf("the last checkpoint could not be recorded: %v", l.failing)
 	}
