@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -28,8 +29,7 @@ func (d *Daybook) startAudit(ctx context.Context) error {
 	if errors.Is(locked, datadir.ErrFileLocked) {
 		return asOption(ofField("Proof.KeyFile", fmt.Errorf("%w; each server needs a signing key of its own: give this one another file, or stop the other server", locked)))
 	}
-	var err error
-	d.audit, err = translog.Open(translog.Options{
+	opts := translog.Options{
 		Dir:                auditDir(d.opts.DataDir),
 		KeyFile:            d.opts.Proof.KeyFile,
 		SignedFile:         d.opts.Proof.SignedFile,
@@ -41,7 +41,15 @@ func (d *Daybook) startAudit(ctx context.Context) error {
 		Shared:             d.opts.NATS.URL != "",
 		NoSync:             d.opts.NATS.NoSync,
 		Logger:             d.opts.Logger,
-	})
+	}
+	var err error
+	if d.proofsMissing {
+		if d.emptyProofs, err = os.MkdirTemp("", "daybook-proofs-"); err != nil {
+			return err
+		}
+		opts.Dir, opts.KeyFile, opts.SignedFile, opts.WitnessURL, opts.WitnessPolicy = d.emptyProofs, "", "", "", ""
+	}
+	d.audit, err = translog.Open(opts)
 	if _, ok := errors.AsType[*translog.KeyFileError](err); ok {
 		return asOption(ofField("Proof.KeyFile", err))
 	}

@@ -113,6 +113,10 @@ func (d *Daybook) checkFilesAtStart(ctx context.Context) error {
 	if seen.checkpoint > accepted { // otherwise the loss of the proofs was accepted with the damage
 		proofs = d.diagnoseProofs(seen)
 	}
+	if len(proofs) > 0 {
+		origin, _, err := translog.ReadOrigin(auditDir(d.opts.DataDir), d.opts.Proof.KeyFile)
+		d.proofsMissing = err == nil && origin == ""
+	}
 	d.warnOfProofs(proofs)
 	for _, f := range append(diagnose(withRemoved(d.opts.DataDir, streams), lost, reach, d.marks.blobs.Position()), proofs...) {
 		f.By = damage.FoundAtStart

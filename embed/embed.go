@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"sync/atomic"
 
@@ -55,27 +56,31 @@ type Daybook struct {
 	ledger       *ledger.Ledger
 	tail         *stream.SharedTail
 	audit        *translog.Log // nil without proofs
-	statements   atomic.Int32  // calls that record a statement although the key is lost
-	projections  *projections.Store
-	contexts     *contextstore.Store  // nil in stateless mode
-	forget       func(tenant string)  // drops decrypted content that the HTTP interface keeps
-	runner       *runner.Runner       // nil without a runner
-	toolServers  *toolserver.Set      // nil without tool servers
-	auth         access.Authenticator // nil accepts every client
-	quotas       *access.Quotas
-	budget       *budget.Budget
-	reads        *reads.Gate
-	certificate  *certificate // nil without TLS
-	webhooks     *webhook.Service
-	retention    *retention.Service
-	mcp          *mcp.Server
-	acp          *acp.Server
-	handler      http.Handler
-	http         *http.Server // nil without a listener
-	listener     net.Listener
-	disk         *disk.Space // nil without a reserve
-	gate         *admission.Gate
-	lateReads    atomic.Uint64 // reads over HTTP that waited too long for the projections
+	// proofsMissing is true if the files of the proofs are missing, which is damage. Then emptyProofs is the temporary
+	// directory that audit uses, so that a start changes nothing before the damage is accepted.
+	proofsMissing bool
+	emptyProofs   string
+	statements    atomic.Int32 // calls that record a statement although the key is lost
+	projections   *projections.Store
+	contexts      *contextstore.Store  // nil in stateless mode
+	forget        func(tenant string)  // drops decrypted content that the HTTP interface keeps
+	runner        *runner.Runner       // nil without a runner
+	toolServers   *toolserver.Set      // nil without tool servers
+	auth          access.Authenticator // nil accepts every client
+	quotas        *access.Quotas
+	budget        *budget.Budget
+	reads         *reads.Gate
+	certificate   *certificate // nil without TLS
+	webhooks      *webhook.Service
+	retention     *retention.Service
+	mcp           *mcp.Server
+	acp           *acp.Server
+	handler       http.Handler
+	http          *http.Server // nil without a listener
+	listener      net.Listener
+	disk          *disk.Space // nil without a reserve
+	gate          *admission.Gate
+	lateReads     atomic.Uint64 // reads over HTTP that waited too long for the projections
 	// baseHeapOf is the engine whose base heap could not be stored at the start, or
 	// empty. After the start only watchDisk uses it.
 	baseHeapOf  string
@@ -272,6 +277,9 @@ func (d *Daybook) close() error {
 		d.nats.Close()
 	}
 	errs = append(errs, d.closeMarks())
+	if d.emptyProofs != "" {
+		errs = append(errs, os.RemoveAll(d.emptyProofs))
+	}
 	if d.signedLock != nil {
 		errs = append(errs, d.signedLock.Release())
 	}

@@ -1,12 +1,15 @@
 package embed_test
 
 import (
+	"errors"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"daybook/audit"
 	"daybook/embed"
 )
 
@@ -57,6 +60,39 @@ func TestOlderCopyOfTheDataDirectoryIsDamage(t *testing.T) {
 	if now, err := os.ReadFile(key + ".signed"); err != nil || string(now) != string(signed) {
 		t.Errorf("the signed file was changed, %v", err)
 	}
+}
+
+// A start without the proofs, the key and the signed file is read-only and makes no new ones: the next start has the
+// same reason, and the events with their checkpoints prove what they proved before.
+func TestStartWithoutProofsCreatesNone(t *testing.T) {
+	t.Parallel()
+	opts, key, _, vkey := setBack(t)
+	for _, path := range []string{filepath.Join(opts.DataDir, "audit"), key, key + ".signed"} {
+		if err := os.RemoveAll(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		book := start(t, opts)
+		untilNotReady(t, book)
+		if _, body := request(book, "GET", "/api/ledger/damage", ""); !strings.Contains(body, "audit are missing, but the ledger holds checkpoints") {
+			t.Errorf("the damage is %s", body)
+		}
+		closeBook(t, book)
+		for _, path := range []string{filepath.Join(opts.DataDir, "audit"), key, key + ".signed"} {
+			if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("the start made %s: %v", path, err)
+			}
+		}
+		r, err := embed.Verify(t.Context(), embed.VerifyOptions{DataDir: opts.DataDir, Keys: []string{vkey}})
+		if err != nil || r.Verdict != audit.IntactUpTo {
+			t.Errorf("%v\n%s", err, r)
+		}
+	}
+	opts.Storage.AcceptDamage = true
+	book := start(t, opts)
+	run(t, book, embed.Script{Code: "3"})
+	closeBook(t, book)
 }
 
 // Two servers do not sign with one key at the same time: each would replace the signed file of the other.

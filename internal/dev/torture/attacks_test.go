@@ -474,7 +474,7 @@ var attacks = []attack{
 		prepare: func(t *testing.T, y *sound) (*place, proof.Checkpoint) {
 			return y.withoutBelow(t, "audit/", nil)
 		},
-		key: isIntactUpTo, memory: isIntactUpTo, exported: isRefused, start: readOnly, after: isNotIntact, accepted: isIntactUpTo + thenIntact,
+		key: isIntactUpTo, memory: isIntactUpTo, exported: isRefused, start: readOnly, after: isIntactUpTo, accepted: isIntactUpTo + thenIntact,
 	},
 	{
 		name: "replaced key: another key of the same name is where the key was",

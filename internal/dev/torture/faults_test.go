@@ -30,6 +30,7 @@ import (
 var (
 	faultCount = flag.Int("faults", tier.Choose(45, 90), "how many single faults TestFaults injects")
 	faultSeed  = flag.Uint64("fault-seed", 1, "seed of the first fault of TestFaults")
+	faultOnly  = flag.String("fault", "", "the only kind of fault that TestFaults injects; it then writes no table")
 	faultTable = flag.Bool("fault-table", false, "write the table of TestFaults into docs/reliability.md")
 )
 
@@ -45,22 +46,26 @@ func TestFaults(t *testing.T) {
 	table := tally{}
 	limit := make(chan struct{}, 3*max(2, runtime.GOMAXPROCS(0))) // a fault waits for most of its time
 	var running sync.WaitGroup
+	kinds := faultKinds
+	if *faultOnly != "" {
+		kinds = slices.DeleteFunc(slices.Clone(kinds), func(kind faultKind) bool { return kind.name != *faultOnly })
+	}
 	for n := range *faultCount {
-		kind := faultKinds[n%len(faultKinds)]
-		if *faultCount < len(faultKinds) { // every second kind
-			kind = faultKinds[2*n%len(faultKinds)]
+		kind := kinds[n%len(kinds)]
+		if *faultCount < len(kinds) { // every second kind
+			kind = kinds[2*n%len(kinds)]
 		}
 		seed := *faultSeed + uint64(n)
 		limit <- struct{}{}
 		running.Go(func() {
 			defer func() { <-limit }()
 			// The damage of one fault in five is accepted, for each kind.
-			table.add(kind.name, truth.try(t, kind, seed, (n+n/len(faultKinds))%5 == 0, &table))
+			table.add(kind.name, truth.try(t, kind, seed, (n+n/len(kinds))%5 == 0, &table))
 		})
 	}
 	running.Wait()
 	t.Logf("verdicts of %d faults:\n%s", *faultCount, &table)
-	if *faultTable && !t.Failed() {
+	if *faultTable && *faultOnly == "" && !t.Failed() {
 		tableOfFaults.Write(t, table.String())
 	}
 }
@@ -232,11 +237,11 @@ func (y *truth) start(ctx context.Context, dir string, files map[string][]byte, 
 
 // compareAnswers compares the answers of a started server with those of the store without the fault.
 func (y *truth) compareAnswers(ctx context.Context, book *embed.Daybook, bad func(string, ...any) verdict) verdict {
-	damaged := book.Ready(ctx) != nil
 	v := harmless
 	if list, _ := book.Damage(); len(list) > 0 {
 		v = contained
 	}
+	damaged := book.Ready(ctx) != nil // after the list: damage that is found in between is not contained
 	if damaged {
 		v = reported
 	}
@@ -265,11 +270,15 @@ func (y *truth) compareAnswers(ctx context.Context, book *embed.Daybook, bad fun
 			v = reported
 		}
 	}
-	damaged = book.Ready(ctx) != nil
+	if damaged = book.Ready(ctx) != nil; damaged {
+		v = reported
+	}
 	switch id, err := book.Submit(ctx, embed.Script{Code: "1"}); {
 	case err == nil && damaged:
 		return bad("a damaged ledger accepts a run")
-	case err != nil && !damaged:
+	case err != nil && book.Ready(ctx) != nil: // the damage was found since
+		v = reported
+	case err != nil:
 		return bad("a run is refused: %v", err)
 	case err == nil && !damaged && len(got) < len(y.events):
 		return bad("a run is accepted, but only %d of %d events can be read", len(got), len(y.events))
