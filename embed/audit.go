@@ -26,9 +26,6 @@ func (d *Daybook) startAudit(ctx context.Context) error {
 		return nil
 	}
 	locked := d.lockSigned()
-	if errors.Is(locked, datadir.ErrFileLocked) {
-		return asOption(ofField("Proof.KeyFile", fmt.Errorf("%w; each server needs a signing key of its own: give this one another file, or stop the other server", locked)))
-	}
 	opts := translog.Options{
 		Dir:                auditDir(d.opts.DataDir),
 		KeyFile:            d.opts.Proof.KeyFile,
@@ -72,10 +69,23 @@ func (d *Daybook) startAudit(ctx context.Context) error {
 	return nil
 }
 
-// lockSigned takes a lock on the signed file if it is outside of the data directory. Two servers with one key, of a
-// shared ledger or of a copy of the data directory, would replace the checkpoints of each other there.
+// refuseSharedKey returns an error if another server uses the signed file. It is called before the start writes files
+// beside that: the other server would take the permission to accept damage for one of its own operator.
+func (d *Daybook) refuseSharedKey(context.Context) error {
+	if d.opts.Proof.Off {
+		return nil
+	}
+	if err := d.lockSigned(); errors.Is(err, datadir.ErrFileLocked) {
+		return ofField("Proof.KeyFile", fmt.Errorf("%w; each server needs a signing key of its own: give this one another file, or stop the other server", err))
+	}
+	return nil // startAudit reports other errors, after those of the key
+}
+
+// lockSigned takes a lock on the signed file if it is outside of the data directory and this server does not have the
+// lock. Two servers with one key, of a shared ledger or of a copy of the data directory, would replace the checkpoints
+// of each other there.
 func (d *Daybook) lockSigned() error {
-	if d.opts.Proof.KeyFile == "" && d.opts.Proof.SignedFile == "" {
+	if d.opts.Proof.KeyFile == "" && d.opts.Proof.SignedFile == "" || d.signedLock != nil {
 		return nil
 	}
 	path := d.signedPath()

@@ -150,6 +150,7 @@ func Start(ctx context.Context, opts Options) (*Daybook, error) {
 		{"compare the ledger", d.checkLedger},
 		{"take the data directory", withOptionErrors(d.takeDirectory)},
 		{"compare the ledger", d.checkLedger},
+		{"take the signing key", withOptionErrors(d.refuseSharedKey)},
 		{"check the disk", d.openDisk},
 		{"look for damage", d.checkFilesAtStart},
 		{"open the ledger", d.openLedger},

@@ -102,11 +102,17 @@ func TestOneServerForEachKey(t *testing.T) {
 	book := start(t, opts)
 	copied := opts
 	copied.DataDir = older
-	second, err := embed.Start(t.Context(), copied)
-	if err == nil {
-		closeBook(t, second)
+	for _, accept := range []bool{false, true} {
+		copied.Storage.AcceptDamage = accept
+		second, err := embed.Start(t.Context(), copied)
+		if err == nil {
+			closeBook(t, second)
+		}
+		wantError(t, err, "Proof.KeyFile", key+".signed", "each server needs a signing key of its own")
 	}
-	wantError(t, err, "Proof.KeyFile", key+".signed", "each server needs a signing key of its own")
+	if _, err := os.Stat(key + ".signed.accepted"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the refused server lets the other one accept damage: %v", err)
+	}
 	run(t, book, embed.Script{Code: "3"})
 	closeBook(t, book)
 	closeBook(t, start(t, opts))
