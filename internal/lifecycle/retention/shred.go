@@ -126,7 +126,7 @@ func (t Target) String() string { return events.ShredLabel(t.Kind, t.Name, t.Ses
 // event, collects the heaps that the runs left, and destroys the keys. It returns a
 // *RefusedError if a run does not end and get its session entry within ShredOptions.Wait, or if no content is left
 // that was recorded under a key. Unless force is set, it also returns one if other runs used
-// or left one of the heaps, or another session was forked from one, or if a key is missing that no event records as destroyed: the
+// or left one of the heaps, or another session was forked from one or set to one, or if a key is missing that no event records as destroyed: the
 // content under it may be readable with a copy of the key. It returns events.ErrNotFound if
 // there is no content. After these errors nothing is recorded or destroyed, but the keys are
 // retired.
@@ -311,7 +311,7 @@ type sessionScan struct {
 	// open holds the runs that have not ended, or lack the entry of their named session, which inNamed says.
 	open, inNamed map[string]bool
 	heaps         map[string]*sessionHeap
-	// others maps heaps to the runs and forks outside of the session that used or left them.
+	// others maps heaps to the runs and sessions outside of the session that used or left them.
 	others map[string][]string
 }
 
@@ -321,7 +321,7 @@ type sessionHeap struct {
 	lastUse           time.Time
 }
 
-// outsideUsers returns the runs and forks outside of the session that used or left its heaps.
+// outsideUsers returns the runs and sessions outside of the session that used or left its heaps.
 func (f *sessionScan) outsideUsers() []string {
 	found := map[string]bool{}
 	for hash := range f.heaps {
@@ -386,9 +386,11 @@ func (f *sessionScan) read(m events.Stored) error {
 	case *events.ExecutionStarted:
 		f.use(d.ExecutionID, d.InputHeap)
 	case *events.SessionOpened: // a fork, whose first turn starts from the heap
-		if d.SessionID != f.session {
-			f.use("session "+d.SessionID, d.Head)
-		}
+		f.useIn(d.SessionID, d.Head)
+	case *events.SessionReset:
+		f.useIn(d.SessionID, d.Heap)
+	case *events.SessionTurnQueued: // its run may not have started yet
+		f.useIn(d.SessionID, d.Heap)
 	case *events.SessionEntryRecorded:
 		delete(f.open, d.ExecutionID)
 	case *events.HeapCollected:
@@ -434,6 +436,13 @@ func (f *sessionScan) readRequest(d *events.ExecutionRequested) {
 func (f *sessionScan) use(id, hash string) {
 	if hash != "" && !f.encrypted[id] && !f.shredded[id] {
 		f.others[hash] = append(f.others[hash], id)
+	}
+}
+
+// useIn notes that a turn of a session starts from a heap.
+func (f *sessionScan) useIn(session, hash string) {
+	if session != f.session {
+		f.use("session "+session, hash)
 	}
 }
 

@@ -103,6 +103,12 @@ func TestShredRefuses(t *testing.T) {
 		{"a heap from which another session was forked", func(v *vault) {
 			v.append(tenant, 0, &events.SessionOpened{SessionID: strings.Repeat("ab", 32), Kind: events.SessionACP, Head: v.leaves("s", "", "x")})
 		}, "outside of it", true},
+		{"a heap to which another session was reset", func(v *vault) {
+			v.append(tenant, 0, &events.SessionReset{SessionID: strings.Repeat("ab", 32), Kind: events.SessionLogical, Heap: v.leaves("s", "", "x")})
+		}, "outside of it", true},
+		{"a heap from which a turn of another session starts", func(v *vault) {
+			v.append(tenant, 0, &events.SessionTurnQueued{SessionID: strings.Repeat("ab", 32), Number: 1, ExecutionID: events.NewID(time.Now()), Reset: true, Heap: v.leaves("s", "", "x")})
+		}, "outside of it", true},
 		{"a heap that another run also left", func(v *vault) {
 			v.leaves("s", "", "x")
 			v.ran(tenant, 0, events.ExecutionRequested{}, "x")
