@@ -298,7 +298,7 @@ func (l *Log) checkOrigin() error {
 		return breakOf(keyLost, "the signing key %s is missing, and this ledger was signed with it; restore it from a backup, or, if you have a root key, create a key there with 'daybook key new' and introduce it with 'daybook key introduce --root-key'", l.keys.lost)
 	case l.maySign() || l.mustStart():
 		return nil
-	case l.opts.Shared && l.keys.Origin != current && l.latest.Note == nil && l.signed.Note == nil:
+	case l.opts.Shared && l.keys.Origin != current && !l.isFormerOrigin() && l.latest.Note == nil && l.signed.Note == nil:
 		if err := l.keys.adopt(l.opts, current); err != nil {
 			return err
 		}
@@ -315,6 +315,13 @@ func (l *Log) checkOrigin() error {
 		l.log.Warn("this server does not sign the ledger", "reason", l.whyNoSigner())
 	}
 	return nil
+}
+
+// isFormerOrigin reports whether the origin of this server is an earlier one of the ledger, which a successor ended. The
+// caller must hold mu.
+func (l *Log) isFormerOrigin() bool {
+	isOwn := func(st proof.Statement) bool { return st.Origin == l.keys.Origin }
+	return l.signers.Origin() != l.keys.Origin && slices.ContainsFunc(l.signers.Statements(), isOwn)
 }
 
 // whyNoSigner returns why a server of a shared ledger does not sign, if it does not. The caller must hold mu.

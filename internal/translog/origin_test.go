@@ -331,6 +331,44 @@ func TestServerTakesOverASuccessor(t *testing.T) {
 	closeLog(t, second)
 }
 
+// A server that has taken over an origin and has seen no checkpoint of it follows a successor too, and takes over
+// that when its operator accepts it.
+func TestFollowerWithoutCheckpointsOfAnEndedOrigin(t *testing.T) {
+	t.Parallel()
+	store := newStore(t)
+	dirs := []string{t.TempDir(), t.TempDir()}
+	open := func(i int) *translogtest.Running {
+		return start(t, store, translog.Options{Dir: dirs[i], Shared: true, Every: time.Millisecond})
+	}
+	first := open(0)
+	mustCheckpoint(t, first, fill(t, store, 3))
+	second := open(1)
+	untilIn(t, second, "the origin of the ledger", func() bool { return second.Origin() == first.Origin() })
+	closeLog(t, second)
+	remove(t, dirs[1], "checkpoints")
+	closeLog(t, first)
+	remove(t, dirs[0], "key")
+	if err := translog.AcceptDamage(dirs[0], "", ""); err != nil {
+		t.Fatal(err)
+	}
+	first = open(0)
+	mustCheckpoint(t, first, fill(t, store, 1))
+	second = open(1)
+	end := fill(t, store, 1)
+	untilIn(t, second, "the end", func() bool { return second.Size() >= end })
+	if second.Origin() == first.Origin() {
+		t.Error("the second server changed its origin without its operator")
+	}
+	closeLog(t, second)
+	if err := translog.AcceptDamage(dirs[1], "", ""); err != nil {
+		t.Fatal(err)
+	}
+	second = open(1)
+	untilIn(t, second, "the successor", func() bool { return second.Origin() == first.Origin() })
+	closeLog(t, first)
+	closeLog(t, second)
+}
+
 // A rotated key is introduced by the one before it, which is then retired. An auditor who knows the first
 // one trusts the second, and nothing that the first one signs later.
 func TestRotateKey(t *testing.T) {
