@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -39,13 +38,11 @@ func (d *Daybook) startAudit(ctx context.Context) error {
 		NoSync:             d.opts.NATS.NoSync,
 		Logger:             d.opts.Logger,
 	}
-	var err error
 	if d.proofsMissing {
-		if d.emptyProofs, err = os.MkdirTemp("", "daybook-proofs-"); err != nil {
-			return err
-		}
+		d.emptyProofs = filepath.Join(d.salvageDir(), "audit")
 		opts.Dir, opts.KeyFile, opts.SignedFile, opts.WitnessURL, opts.WitnessPolicy = d.emptyProofs, "", "", "", ""
 	}
+	var err error
 	d.audit, err = translog.Open(opts)
 	if _, ok := errors.AsType[*translog.KeyFileError](err); ok {
 		return asOption(ofField("Proof.KeyFile", err))
@@ -138,7 +135,7 @@ func auditDir(dataDir string) string { return filepath.Join(dataDir, "audit") }
 // AuditKey returns the key that verifies the checkpoints of this ledger, or an empty
 // string. Keep a copy elsewhere to verify the ledger without trusting this directory.
 func (d *Daybook) AuditKey() string {
-	if d.audit == nil {
+	if d.audit == nil || d.proofsMissing { // then the key is a temporary one
 		return ""
 	}
 	return d.audit.VKey()

@@ -56,8 +56,8 @@ type Daybook struct {
 	ledger       *ledger.Ledger
 	tail         *stream.SharedTail
 	audit        *translog.Log // nil without proofs
-	// proofsMissing is true if the files of the proofs are missing, which is damage. Then emptyProofs is the temporary
-	// directory that audit uses, so that a start changes nothing before the damage is accepted.
+	// proofsMissing is true if the files of the proofs are missing, which is damage. Then emptyProofs is the directory
+	// that audit uses until Close or the next start, so that a start changes nothing before the damage is accepted.
 	proofsMissing bool
 	emptyProofs   string
 	statements    atomic.Int32 // calls that record a statement although the key is lost

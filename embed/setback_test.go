@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -78,8 +79,21 @@ func TestStartWithoutProofsCreatesNone(t *testing.T) {
 		if _, body := request(book, "GET", "/api/ledger/damage", ""); !strings.Contains(body, "audit are missing, but the ledger holds checkpoints") {
 			t.Errorf("the damage is %s", body)
 		}
+		if got := book.AuditKey(); got != "" {
+			t.Errorf("the key is %s, which signs nothing", got)
+		}
+		asked := httptest.NewRequest(http.MethodGet, "http://localhost/api/ledger/signers", nil)
+		asked.Header.Set("Accept", "application/json")
+		w := httptest.NewRecorder()
+		if book.Handler().ServeHTTP(w, asked); w.Code != http.StatusOK || strings.Contains(w.Body.String(), `"key":`) {
+			t.Errorf("the signers are %d %s", w.Code, w.Body)
+		}
+		temporary := filepath.Join(opts.DataDir, "readonly", "audit")
+		if _, err := os.Stat(temporary); err != nil { // the next start removes it after a crash
+			t.Error(err)
+		}
 		closeBook(t, book)
-		for _, path := range []string{filepath.Join(opts.DataDir, "audit"), key, key + ".signed"} {
+		for _, path := range []string{filepath.Join(opts.DataDir, "audit"), temporary, key, key + ".signed"} {
 			if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("the start made %s: %v", path, err)
 			}

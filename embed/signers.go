@@ -17,7 +17,7 @@ const signersTimeout = 30 * time.Second
 // ledgerSigners implements httpapi.Signers.
 type ledgerSigners struct{ d *Daybook }
 
-func (l ledgerSigners) VKey() string { return l.d.audit.VKey() }
+func (l ledgerSigners) VKey() string { return l.d.AuditKey() }
 
 func (l ledgerSigners) SignersPosition() uint64 { return l.d.audit.SignersPosition() }
 
