@@ -30,8 +30,9 @@ import (
 const fileSigners = "signers"
 
 // acceptedSuffix is the end of the name of a file beside the signed file. It exists from when the
-// operator accepts damage until the next checkpoint. It is not in the audit directory: a person who
-// can change the data must not be able to accept the change.
+// operator accepts damage until the next checkpoint, or until this server takes over a successor that another
+// server started. It is not in the audit directory: a person who can change the data must not be able to
+// accept the change.
 const acceptedSuffix = ".accepted"
 
 // breakError is damage after which the origin cannot sign: what the ledger contains differs from
@@ -69,8 +70,8 @@ func IsKeyLost(err error) bool {
 }
 
 // AcceptDamage lets the next Log with these options sign after an opening that names lost events, and
-// end the origin if it cannot be continued. The permission ends with the next checkpoint. The arguments
-// are the fields of Options.
+// end the origin if it cannot be continued. The permission ends with the next checkpoint, or when the Log takes over
+// the successor that another server started. The arguments are the fields of Options.
 func AcceptDamage(dir, keyFile, signedFile string) error {
 	if err := durable.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -462,10 +463,10 @@ func (l *Log) endOrigin(reason string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	ended := endedOrigin{Origin: l.keys.Origin, Reason: reason, Signed: string(l.signed.Note)}
-	next := keys{identity: identity{ID: l.keys.ID, Ended: &ended}}
+	next, takesOver := keys{identity: identity{ID: l.keys.ID, Ended: &ended}}, false
 	switch current := l.signers.Origin(); {
 	case current != "" && current != l.keys.Origin && l.opts.Shared: // another server has ended it already
-		next.Origin = current
+		next.Origin, takesOver = current, true
 	case current != "":
 		ended.Origin = current
 	}
@@ -493,6 +494,9 @@ func (l *Log) endOrigin(reason string) error {
 	l.confirm, l.durable, l.lastNonCheckpoint = nil, 0, 0
 	l.load()
 	l.log.Warn("the origin of the ledger ended, because the ledger differs from what was signed; give auditors the new key", "ended", ended.Origin, "reason", reason, "origin", next.Origin, "key", next.vkey)
+	if takesOver { // this server may never sign a checkpoint, which would end the permission
+		return RefuseDamage(l.opts.Dir, l.opts.KeyFile, l.opts.SignedFile)
+	}
 	return nil
 }
 

@@ -313,6 +313,9 @@ func TestServerTakesOverASuccessor(t *testing.T) {
 	}
 	second = open(1)
 	untilIn(t, second, "the origin of the ledger", func() bool { return second.Origin() == first.Origin() })
+	if _, err := os.Stat(translog.SignedPath(dirs[1], "", "") + ".accepted"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the permission of the operator stays although this server may never sign: %v", err)
+	}
 	if _, err := first.ChangeSigners(t.Context(), store, proof.IntroduceSigner, second.VKey(), events.Actor{}); err != nil {
 		t.Fatal(err)
 	}
