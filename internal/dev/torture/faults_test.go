@@ -49,6 +49,9 @@ func TestFaults(t *testing.T) {
 	kinds := faultKinds
 	if *faultOnly != "" {
 		kinds = slices.DeleteFunc(slices.Clone(kinds), func(kind faultKind) bool { return kind.name != *faultOnly })
+		if len(kinds) == 0 {
+			t.Fatalf("no kind of fault is named %q", *faultOnly)
+		}
 	}
 	for n := range *faultCount {
 		kind := kinds[n%len(kinds)]
