@@ -493,10 +493,11 @@ func (l *Log) endOrigin(reason string) error {
 	l.file.current = nil // its files are removed when the new tree is saved
 	l.confirm, l.durable, l.lastNonCheckpoint = nil, 0, 0
 	l.load()
-	l.log.Warn("the origin of the ledger ended, because the ledger differs from what was signed; give auditors the new key", "ended", ended.Origin, "reason", reason, "origin", next.Origin, "key", next.vkey)
 	if takesOver { // this server may never sign a checkpoint, which would end the permission
+		l.log.Warn("this server takes over the origin that another server started; introduce its new key", "ended", ended.Origin, "origin", next.Origin, "key", next.vkey)
 		return RefuseDamage(l.opts.Dir, l.opts.KeyFile, l.opts.SignedFile)
 	}
+	l.log.Warn("the origin of the ledger ended, because the ledger differs from what was signed; give auditors the new key", "ended", ended.Origin, "reason", reason, "origin", next.Origin, "key", next.vkey)
 	return nil
 }
 
