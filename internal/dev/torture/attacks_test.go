@@ -545,7 +545,7 @@ var attacks = []attack{
 		prepare: func(t *testing.T, y *sound) (*place, proof.Checkpoint) {
 			return y.edited(t, 0, retileLeaf), y.newest
 		},
-		key: isNotIntact, memory: isNotIntact, exported: isNotIntact, start: readOnly, after: isNotIntact, accepted: isNotIntact + thenIntact,
+		key: isNotIntact, memory: isNotIntact, exported: isRefused, start: readOnly, after: isNotIntact, accepted: isNotIntact + thenIntact,
 	},
 	{
 		name: "an event is changed together with its tile and all parents",
