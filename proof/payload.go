@@ -8,14 +8,14 @@ import (
 	"unicode/utf8"
 )
 
-// FreeMembers are the names of the members of payloads whose values clients choose: names of members
+// freeMembers are the names of the members of payloads whose values clients choose: names of members
 // below them may be any, and repeat.
-var FreeMembers = []string{"tags", "custom", "args"}
+var freeMembers = []string{"tags", "custom", "args"}
 
 // payloadObject is an object or a list of a payload that is not complete yet.
 type payloadObject struct {
 	isList bool
-	// free is true below a member of FreeMembers, and nextFree if the value that follows is that of one.
+	// free is true below a member of freeMembers, and nextFree if the value that follows is that of one.
 	free, nextFree bool
 	// first is the index of its first name, and seen has all names if there are many.
 	first int
@@ -30,7 +30,7 @@ var errNoJSON = errors.New("the payload is not JSON in UTF-8")
 // CheckPayload returns an error unless the payload of an event of Daybook is JSON that all readers understand
 // equally. Of two members with one name, readers use the first, the last or both, and some take a name in
 // other letters for the same. So all names of members are of the letters a to z, digits and underscores, and
-// no object has a name twice. FreeMembers are not checked.
+// no object has a name twice. freeMembers are not checked.
 func CheckPayload(payload []byte) error {
 	if !utf8.Valid(payload) || !json.Valid(payload) {
 		return errNoJSON
@@ -75,7 +75,7 @@ func CheckPayload(payload []byte) error {
 				return fmt.Errorf("an object of the payload has the member %.80q twice", name)
 			}
 			names = append(names, name)
-			in.nextFree = slices.Contains(FreeMembers, string(name))
+			in.nextFree = slices.Contains(freeMembers, string(name))
 		}
 	}
 	return nil

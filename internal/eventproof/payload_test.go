@@ -10,7 +10,7 @@ import (
 )
 
 // Verifiers accept every member that an event can have. A new member with values that clients choose needs one
-// of the names in proof.FreeMembers.
+// of the names in freeMembers of package proof.
 func TestMembersOfPayloads(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob(filepath.Join("..", "..", "events", "testdata", "daybook.*.json"))

@@ -1,0 +1,4 @@
+package damage
+
+// KeyAdvice is keyAdvice.
+const KeyAdvice = keyAdvice
