@@ -1,6 +1,7 @@
 package embed
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,6 +14,7 @@ import (
 
 	"daybook/audit"
 	"daybook/events"
+	"daybook/internal/translog"
 	"daybook/proof"
 )
 
@@ -114,6 +116,12 @@ func Export(ctx context.Context, opts ExportOptions) (exported Exported, err err
 // checkExportable returns an error if the export would wait for a checkpoint that a damaged ledger never gets:
 // it records nothing, neither the start of its origin nor a checkpoint.
 func (d *Daybook) checkExportable(ctx context.Context, opts ExportOptions) error {
+	switch err := d.awaitCompared(ctx); {
+	case translog.ContradictsSigned(err) && opts.To == 0 && opts.Checkpoint == nil && !opts.Resume:
+		return fmt.Errorf("export to %s: %w", opts.Dir, err)
+	case err != nil && !errors.Is(err, events.ErrDamaged):
+		return err
+	}
 	if !d.damage.Damaged() {
 		return nil
 	}
@@ -132,6 +140,25 @@ func (d *Daybook) checkExportable(ctx context.Context, opts ExportOptions) error
 		return fmt.Errorf("%w; the newest checkpoint covers %d events: end the export there or before, with --to; or %s", d.damage.Err(), newest.Size, d.damage.Advice())
 	}
 	return nil
+}
+
+// awaitCompared waits until the events were compared with what was signed, or damage is known, which it returns. Before,
+// an export could have events that a checkpoint contradicts.
+func (d *Daybook) awaitCompared(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		select {
+		case <-d.damage.Found():
+			stop()
+		case <-ctx.Done():
+		}
+	}()
+	err := d.audit.AwaitCompared(ctx)
+	if found := cmp.Or(d.audit.Damage(), d.damage.Err()); found != nil { // it can be known before the comparison ends
+		return found
+	}
+	return err
 }
 
 // ExportHash returns the SHA-256 of the events in the export of a volume. It reads the

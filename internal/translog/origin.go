@@ -69,6 +69,12 @@ func IsKeyLost(err error) bool {
 	return ok && broken.reason == keyLost
 }
 
+// ContradictsSigned reports whether the error of Run says that the ledger differs from what was signed.
+func ContradictsSigned(err error) bool {
+	broken, ok := errors.AsType[*breakError](err)
+	return ok && broken.reason != keyLost
+}
+
 // AcceptDamage lets the next Log with these options sign after an opening that names lost events, and
 // end the origin if it cannot be continued. The permission ends with the next checkpoint, or when the Log takes over
 // the successor that another server started. The arguments are the fields of Options.

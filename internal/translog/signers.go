@@ -107,6 +107,10 @@ func (l *Log) AddStatement(ctx context.Context, ledger Ledger, signed []byte, ac
 	return st, l.awaitStatement(ctx, st)
 }
 
+// AwaitCompared waits until Run has compared the ledger, up to its end at the start, with what was signed, and has found
+// no difference. Otherwise it returns the damage, except a lost key.
+func (l *Log) AwaitCompared(ctx context.Context) error { return l.awaitCompared(ctx) }
+
 // errOtherChange is returned if the statement of another change came first.
 var errOtherChange = errors.New("another change of the signers was recorded at the same time; try again")
 
