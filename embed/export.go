@@ -113,8 +113,9 @@ func Export(ctx context.Context, opts ExportOptions) (exported Exported, err err
 	return audit.Export(ctx, *book.localProofs(), settings)
 }
 
-// checkExportable returns an error if the export would wait for a checkpoint that a damaged ledger never gets:
-// it records nothing, neither the start of its origin nor a checkpoint.
+// checkExportable returns an error if the ledger contradicts what was signed and opts name no earlier end, or if the
+// export would wait for a checkpoint that a damaged ledger never gets: it records nothing, neither the start of its
+// origin nor a checkpoint.
 func (d *Daybook) checkExportable(ctx context.Context, opts ExportOptions) error {
 	switch err := d.awaitCompared(ctx); {
 	case translog.ContradictsSigned(err) && opts.To == 0 && opts.Checkpoint == nil && !opts.Resume:
