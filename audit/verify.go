@@ -430,38 +430,6 @@ func (v *verifier) take(ctx context.Context, p *hashedEvent) error {
 	return v.failed()
 }
 
-// The hash of each lost position whose hash is not known is computed, and a signer can name any number of
-// positions. So their number has a maximum: of a server and of a ledger at rest mostUnhashed, which takes some
-// minutes, and of an export mostUnhashedOfExport and one more for each byte of its events.
-const (
-	mostUnhashed         = 1 << 27
-	mostUnhashedOfExport = 1 << 24
-)
-
-// checkUnhashed counts the positions between the end of the tree and another position whose hashes are not
-// known. The error is events.ErrDamaged if there are too many.
-func (v *verifier) checkUnhashed(to uint64) error {
-	from := v.tree.Size() + 1
-	if to < from {
-		return nil
-	}
-	n := to - from + 1
-	i, _ := slices.BinarySearchFunc(v.lost, from, func(r events.LostRange, p uint64) int { return cmp.Compare(r.From, p) })
-	for _, r := range v.lost[i:] {
-		if r.To > to {
-			break
-		}
-		if len(r.Hashes) > 0 {
-			n -= r.To - r.From + 1
-		}
-	}
-	if n > v.mostUnhashed-v.unhashed {
-		return fmt.Errorf("%w: positions %d to %d are missing; at most %d lost positions can be verified without their hashes", events.ErrDamaged, from, to, v.mostUnhashed)
-	}
-	v.unhashed += n
-	return nil
-}
-
 // keptHere compares the known checkpoints whose size is the current size of the tree, if there is one.
 func (v *verifier) keptHere() {
 	if v.proven {
