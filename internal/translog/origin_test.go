@@ -261,19 +261,27 @@ func TestServersOfOneLedger(t *testing.T) {
 	closeLog(t, second)
 }
 
+// startTwo starts a server that signs a ledger, and a second one that follows it. dirs are their audit directories, and open
+// starts one of them again.
+func startTwo(t *testing.T, store *jetstream.Store) (dirs [2]string, open func(i int) *translogtest.Running, first, second *translogtest.Running) {
+	t.Helper()
+	dirs = [2]string{t.TempDir(), t.TempDir()}
+	open = func(i int) *translogtest.Running {
+		return start(t, store, translog.Options{Dir: dirs[i], Shared: true, Every: time.Millisecond})
+	}
+	first = open(0)
+	mustCheckpoint(t, first, fill(t, store, 3))
+	second = open(1)
+	untilIn(t, second, "the origin of the ledger", func() bool { return second.Origin() == first.Origin() })
+	return dirs, open, first, second
+}
+
 // If one of two servers ends the origin, the other one follows it without signing. When its operator accepts
 // that too, it takes over the successor, and signs when it is introduced.
 func TestServerTakesOverASuccessor(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
-	dirs := []string{t.TempDir(), t.TempDir()}
-	open := func(i int) *translogtest.Running {
-		return start(t, store, translog.Options{Dir: dirs[i], Shared: true, Every: time.Millisecond})
-	}
-	first := open(0)
-	mustCheckpoint(t, first, fill(t, store, 3))
-	second := open(1)
-	untilIn(t, second, "the origin of the ledger", func() bool { return second.Origin() == first.Origin() })
+	dirs, open, first, second := startTwo(t, store)
 	before := second.VKey()
 	if _, err := first.ChangeSigners(t.Context(), store, proof.IntroduceSigner, before, events.Actor{}); err != nil {
 		t.Fatal(err)
@@ -339,14 +347,7 @@ func TestServerTakesOverASuccessor(t *testing.T) {
 func TestFollowerWithoutCheckpointsOfAnEndedOrigin(t *testing.T) {
 	t.Parallel()
 	store := newStore(t)
-	dirs := []string{t.TempDir(), t.TempDir()}
-	open := func(i int) *translogtest.Running {
-		return start(t, store, translog.Options{Dir: dirs[i], Shared: true, Every: time.Millisecond})
-	}
-	first := open(0)
-	mustCheckpoint(t, first, fill(t, store, 3))
-	second := open(1)
-	untilIn(t, second, "the origin of the ledger", func() bool { return second.Origin() == first.Origin() })
+	dirs, open, first, second := startTwo(t, store)
 	closeLog(t, second)
 	remove(t, dirs[1], "checkpoints")
 	closeLog(t, first)
