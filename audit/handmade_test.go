@@ -2,6 +2,7 @@ package audit_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -223,11 +224,16 @@ func (p handProver) Inclusion(seq, size uint64) (proof.Inclusion, error) {
 	if err != nil {
 		return proof.Inclusion{}, err
 	}
+	leaf, err := p.Leaf(seq)
+	return proof.Inclusion{Seq: seq, Size: size, Leaf: leaf, Hashes: hashes}, err
+}
+
+func (p handProver) Leaf(seq uint64) (proof.Hash, error) {
 	leaf, err := p.tree.ReadHashes([]int64{tlog.StoredHashIndex(0, int64(seq)-1)})
 	if err != nil {
-		return proof.Inclusion{}, err
+		return proof.Hash{}, err
 	}
-	return proof.Inclusion{Seq: seq, Size: size, Leaf: leaf[0], Hashes: hashes}, nil
+	return leaf[0], nil
 }
 
 func (p handProver) Consistency(from, to uint64) (proof.Consistency, error) {
@@ -729,6 +735,24 @@ func TestKeptCheckpointOfARetiredKey(t *testing.T) {
 			if _, err := verify(); !isKnownError(err) || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v, want %q", of, err, want)
 			}
+		}
+	}
+}
+
+// An event that was changed since it was signed is not exported, in an export of everything either.
+func TestNoExportOfAChangedEvent(t *testing.T) {
+	t.Parallel()
+	h := newHandmade(t)
+	first, _ := h.start()
+	h.request(events.DefaultTenant, 4)
+	h.finish(first)
+	h.messages[2].Body = slices.Concat(h.messages[2].Body, []byte(" "))
+	for name, s := range map[string]proof.ExportSelection{"everything": {}, "a part": {From: 2}} {
+		local := h.local()
+		local.CompareEvents = true
+		_, err := audit.Export(t.Context(), local, audit.ExportOptions{Dir: filepath.Join(t.TempDir(), "export"), Selection: s})
+		if !errors.Is(err, events.ErrDamaged) || !strings.Contains(err.Error(), "event 3 does not match the hash") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

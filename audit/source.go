@@ -88,6 +88,9 @@ type Local struct {
 	SessionOf SessionOf
 	// Cosigned, if set, returns the newest checkpoint that enough witnesses cosigned, unverified.
 	Cosigned func() ([]byte, error)
+	// CompareEvents makes Lines compare each event with its leaf, also if the selection is everything that the
+	// checkpoint covers. A server does not set it: the verifier finds a changed event.
+	CompareEvents bool
 }
 
 // Signed implements Source.
@@ -135,7 +138,7 @@ func (l Local) Lines(ctx context.Context, c proof.Checkpoint, s proof.ExportSele
 		return removal.Gone(fmt.Sprintf("events %d to %d were", from, min(s.To, removal.UpTo())))
 	}
 	e := exporter{
-		c: c, complete: s.IsComplete(c.Size), plain: s.IsUnfiltered(),
+		c: c, complete: s.IsComplete(c.Size), compares: l.CompareEvents, plain: s.IsUnfiltered(),
 		selector: newSelector(s, l.SessionOf), prover: prover, fn: fn,
 	}
 	for after = max(after, s.From-1); after < s.To; {
@@ -174,13 +177,14 @@ func (l Local) Blob(ctx context.Context, b Blob) ([]byte, error) {
 // exporter converts messages to lines and proofs.
 type exporter struct {
 	c proof.Checkpoint
-	// complete exports need no proofs. plain is true if every message is selected.
-	complete, plain bool
-	selector        *selector
-	prover          proof.Prover
-	fn              func(line, proof []byte) error
-	line, proof     []byte
-	record          []byte
+	// complete exports need no proofs, and compares is true if their events are compared with their leaves
+	// nevertheless. plain is true if every message is selected.
+	complete, compares, plain bool
+	selector                  *selector
+	prover                    proof.Prover
+	fn                        func(line, proof []byte) error
+	line, proof               []byte
+	record                    []byte
 }
 
 func (e *exporter) writeEvent(ctx context.Context, m events.Stored) error {
@@ -198,19 +202,36 @@ func (e *exporter) writeEvent(ctx context.Context, m events.Stored) error {
 		return err
 	}
 	if e.complete {
+		if e.compares {
+			want, err := e.prover.Leaf(m.Seq)
+			if err == nil {
+				err = e.compare(m, want)
+			}
+			if err != nil {
+				return err
+			}
+		}
 		return e.fn(e.line, nil)
 	}
 	p, err := e.prover.Inclusion(m.Seq, e.c.Size)
+	if err == nil {
+		err = e.compare(m, p.Leaf)
+	}
 	if err != nil {
 		return err
 	}
-	var leaf proof.Hash
-	if leaf, e.record, err = proof.HashLeaf(e.record, eventproof.RecordOf(m)); err != nil {
-		return err
-	}
-	if leaf != p.Leaf {
-		return fmt.Errorf("%w: event %d does not match the hash that was computed when it was recorded", events.ErrDamaged, m.Seq)
-	}
 	e.proof = proof.AppendProof(e.proof[:0], m.Seq, p.Hashes)
 	return e.fn(e.line, e.proof)
+}
+
+// compare returns events.ErrDamaged unless an event has a leaf.
+func (e *exporter) compare(m events.Stored, want proof.Hash) error {
+	leaf, record, err := proof.HashLeaf(e.record, eventproof.RecordOf(m))
+	if e.record = record; err != nil {
+		return err
+	}
+	if leaf != want {
+		return fmt.Errorf("%w: event %d does not match the hash that was computed when it was recorded", events.ErrDamaged, m.Seq)
+	}
+	return nil
 }

@@ -110,7 +110,9 @@ func Export(ctx context.Context, opts ExportOptions) (exported Exported, err err
 			return Exported{}, fmt.Errorf("find execution %q: %w", opts.Execution, err)
 		}
 	}
-	return audit.Export(ctx, *book.localProofs(), settings)
+	src := *book.localProofs()
+	src.CompareEvents = true
+	return audit.Export(ctx, src, settings)
 }
 
 // checkExportable returns an error if the ledger contradicts what was signed and opts name no earlier end, or if the

@@ -18,6 +18,8 @@ var ErrBeyond = errors.New("no checkpoint covers it yet")
 type Prover interface {
 	// Root returns the tree hash at a size, which MUST NOT exceed that of the checkpoint.
 	Root(size uint64) (Hash, error)
+	// Leaf returns the leaf of the event at position seq, which MUST NOT exceed the size of the checkpoint.
+	Leaf(seq uint64) (Hash, error)
 	// Inclusion proves that the event at position seq is in the tree of the given size, which MUST
 	// NOT exceed that of the checkpoint.
 	Inclusion(seq, size uint64) (Inclusion, error)

@@ -36,13 +36,23 @@ func (p *prover) Inclusion(seq, size uint64) (proof.Inclusion, error) {
 	if proof.Root, err = p.Root(size); err != nil {
 		return proof, err
 	}
-	leaf, err := p.ReadHashes([]int64{tlog.StoredHashIndex(0, int64(seq)-1)})
-	if err != nil {
+	if proof.Leaf, err = p.Leaf(seq); err != nil {
 		return proof, err
 	}
-	proof.Leaf = leaf[0]
 	proof.Hashes, err = tlog.ProveRecord(int64(size), int64(seq)-1, p)
 	return proof, err
+}
+
+// Leaf implements proof.Prover.
+func (p *prover) Leaf(seq uint64) (proof.Hash, error) {
+	if seq == 0 || seq > p.c.Size {
+		return proof.Hash{}, fmt.Errorf("event %d, of %d that are signed: %w", seq, p.c.Size, proof.ErrBeyond)
+	}
+	leaf, err := p.ReadHashes([]int64{tlog.StoredHashIndex(0, int64(seq)-1)})
+	if err != nil {
+		return proof.Hash{}, err
+	}
+	return leaf[0], nil
 }
 
 // Consistency implements proof.Prover.
