@@ -115,12 +115,11 @@ func Export(ctx context.Context, opts ExportOptions) (exported Exported, err err
 	return audit.Export(ctx, src, settings)
 }
 
-// checkExportable returns an error if the ledger contradicts what was signed and opts name no earlier end, or if the
-// export would wait for a checkpoint that a damaged ledger never gets: it records nothing, neither the start of its
-// origin nor a checkpoint.
+// checkExportable returns an error if the ledger contradicts what was signed, or if the export would wait for a
+// checkpoint that a damaged ledger never gets: it records nothing, neither the start of its origin nor a checkpoint.
 func (d *Daybook) checkExportable(ctx context.Context, opts ExportOptions) error {
 	switch err := d.awaitCompared(ctx); {
-	case translog.ContradictsSigned(err) && opts.To == 0 && opts.Checkpoint == nil && !opts.Resume:
+	case translog.ContradictsSigned(err):
 		return fmt.Errorf("export to %s: %w", opts.Dir, err)
 	case err != nil && !errors.Is(err, events.ErrDamaged):
 		return err
@@ -145,8 +144,9 @@ func (d *Daybook) checkExportable(ctx context.Context, opts ExportOptions) error
 	return nil
 }
 
-// awaitCompared waits until the events were compared with what was signed, or damage is known, which it returns. Before,
-// an export could have events that a checkpoint contradicts.
+// awaitCompared waits until the ledger was compared with what was signed, or damage is known, which it returns. Before,
+// an export could have events that a checkpoint contradicts. The events that a start does not read are compared while
+// they are exported.
 func (d *Daybook) awaitCompared(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -158,6 +158,9 @@ func (d *Daybook) awaitCompared(ctx context.Context) error {
 		}
 	}()
 	err := d.audit.AwaitCompared(ctx)
+	if d.audit.Damage() != nil {
+		<-d.auditing.done // it has reported the damage then
+	}
 	if found := cmp.Or(d.audit.Damage(), d.damage.Err()); found != nil { // it can be known before the comparison ends
 		return found
 	}

@@ -69,7 +69,8 @@ func IsKeyLost(err error) bool {
 	return ok && broken.reason == keyLost
 }
 
-// ContradictsSigned reports whether the error of Run says that the ledger differs from what was signed.
+// ContradictsSigned reports whether the error of Run says that the ledger differs from what was signed, or has events
+// that this server must not sign.
 func ContradictsSigned(err error) bool {
 	broken, ok := errors.AsType[*breakError](err)
 	return ok && broken.reason != keyLost
