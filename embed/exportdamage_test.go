@@ -95,3 +95,30 @@ func TestNoExportOfAContradictedLedger(t *testing.T) {
 		}
 	}
 }
+
+// If only the signing key is lost, the signed events can be exported, as the error about the others advises.
+func TestExportWithoutTheKey(t *testing.T) {
+	t.Parallel()
+	opts, c, unfinished := exported(t)
+	book := start(t, opts)
+	run(t, book, embed.Script{Code: "2"})
+	closeBook(t, book)
+	if err := os.Remove(filepath.Join(opts.DataDir, "audit", "key")); err != nil {
+		t.Fatal(err)
+	}
+	for name, x := range map[string]embed.ExportOptions{
+		"up to a checkpoint": {To: c.Size}, "the beginning": {To: 2}, "an older checkpoint": {Checkpoint: c.Note}, "an unfinished export": {Resume: true, Dir: unfinished()},
+	} {
+		if x.DataDir = opts.DataDir; x.Dir == "" {
+			x.Dir = filepath.Join(t.TempDir(), "export")
+		}
+		_, err := embed.Export(within(t), x)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if r, err := embed.Verify(within(t), embed.VerifyOptions{Export: x.Dir}); err != nil || r.Found > 0 {
+			t.Errorf("%s: verify: %v\n%s", name, err, r)
+		}
+	}
+}

@@ -205,7 +205,8 @@ func (l *Log) checkpoint(ctx context.Context, ledger Ledger) (started bool, err 
 
 // Checkpoint returns the newest checkpoint if it covers a position. For position 0 it returns the
 // newest checkpoint. If there is no such checkpoint, it requests one and waits for it until ctx is
-// done.
+// done. After damage, it returns the damage instead, and after damage that contradicts what was signed
+// in each case.
 func (l *Log) Checkpoint(ctx context.Context, covers uint64) (proof.Checkpoint, error) {
 	for {
 		l.mu.Lock()
@@ -213,10 +214,10 @@ func (l *Log) Checkpoint(ctx context.Context, covers uint64) (proof.Checkpoint, 
 		l.urgentSize = max(l.urgentSize, covers, 1)
 		l.mu.Unlock()
 		switch {
+		case c.Note != nil && c.Size >= covers && !ContradictsSigned(damage):
+			return c, nil //nolint:nilerr // what was signed still holds
 		case damage != nil:
 			return proof.Checkpoint{}, damage
-		case c.Note != nil && c.Size >= covers:
-			return c, nil
 		}
 		l.signal()
 		select {
