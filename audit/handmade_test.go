@@ -463,16 +463,17 @@ func TestALaterRetirement(t *testing.T) {
 // retirement of a key changes no event.
 func TestMemoryOfARetiredKey(t *testing.T) {
 	t.Parallel()
-	made := func(h *handmade, first, second, rootSigner note.Signer, firstKey, secondKey, root string, others int) proof.Checkpoint {
-		h.state(first, proof.StartOrigin, firstKey, func(st *proof.Statement) { st.Origin, st.Size = firstOrigin, 0 })
-		h.state(first, proof.AddRoot, root, nil)
-		h.state(rootSigner, proof.IntroduceSigner, secondKey, nil)
-		h.request(events.DefaultTenant, others)
-		return h.finish(first)
-	}
 	first, firstKey := translogtest.NewSigner(t, firstOrigin)
 	second, secondKey := translogtest.NewSigner(t, firstOrigin)
 	rootSigner, root := translogtest.NewSigner(t, proof.RootKeyPrefix+"x")
+	newLedger := func() (*handmade, proof.Checkpoint) {
+		h := newHandmade(t)
+		h.state(first, proof.StartOrigin, firstKey, func(st *proof.Statement) { st.Origin, st.Size = firstOrigin, 0 })
+		h.state(first, proof.AddRoot, root, nil)
+		h.state(rootSigner, proof.IntroduceSigner, secondKey, nil)
+		h.request(events.DefaultTenant, 5)
+		return h, h.finish(first)
+	}
 	path := filepath.Join(t.TempDir(), "seen")
 	verify := func(h *handmade, want audit.Verdict) {
 		t.Helper()
@@ -491,15 +492,11 @@ func TestMemoryOfARetiredKey(t *testing.T) {
 			h.must(m.Keep(r))
 		}
 	}
-	h := newHandmade(t)
-	c := made(h, first, second, rootSigner, firstKey, secondKey, root, 5)
+	h, c := newLedger()
 	verify(h, audit.Intact)
-	retire := func(h *handmade) {
-		h.state(rootSigner, proof.RetireSigner, firstKey, func(st *proof.Statement) { st.Size = 4 })
-		h.request(events.DefaultTenant, 2)
-		h.finish(second)
-	}
-	retire(h)
+	h.state(rootSigner, proof.RetireSigner, firstKey, func(st *proof.Statement) { st.Size = 4 })
+	h.request(events.DefaultTenant, 2)
+	h.finish(second)
 	verify(h, audit.Intact)
 	verify(h, audit.Intact) // the memory has the retirement now
 	m, err := audit.OpenMemory(path, nil)
@@ -512,8 +509,7 @@ func TestMemoryOfARetiredKey(t *testing.T) {
 	path = filepath.Join(t.TempDir(), "other")
 	m, err = audit.OpenMemory(path, []string{firstKey})
 	h.must(err)
-	forked := newHandmade(t)
-	made(forked, first, second, rootSigner, firstKey, secondKey, root, 5)
+	forked, _ := newLedger()
 	r, err := forked.verifyAll(audit.VerifyOptions{Keys: m.Keys()})["an export"]()
 	h.must(err)
 	h.must(m.Keep(r))

@@ -168,7 +168,7 @@ func (l *lineVerifier) finishLines() {
 		return
 	}
 	l.checkRemoved()
-	if l.proven && l.s.Execution == "" && l.s.Session == "" {
+	if l.s.Execution == "" && l.s.Session == "" {
 		l.checkLost()
 	}
 	if l.report.Complete = l.isWhole(); !l.report.Complete {
