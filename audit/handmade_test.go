@@ -600,6 +600,56 @@ func TestLossesThatTheSourceHides(t *testing.T) {
 	}
 }
 
+// Both verifiers agree on openings that contradict themselves or each other.
+func TestContradictoryOpenings(t *testing.T) {
+	t.Parallel()
+	early := func(d *events.LedgerVolumeOpened) { d.Lost = nil }
+	opening := func(first uint64, lost events.Lost) *events.LedgerVolumeOpened {
+		return &events.LedgerVolumeOpened{Volume: 3, First: first, Predecessor: events.Predecessor{Volume: 2}, Reason: events.VolumeDamaged, Lost: lost}
+	}
+	for name, tt := range map[string]struct {
+		open func(h *handmade)
+		want audit.Verdict
+	}{
+		"of another position": {func(h *handmade) { h.leaveOut(2, nil); h.add(opening(h.last(), nil)) }, audit.NotIntact},
+		"of another position, with the list": {func(h *handmade) {
+			h.leaveOut(2, nil)
+			h.add(opening(h.last(), events.Lost{{From: 5, To: 6, NamedAt: 7}}))
+		}, audit.NotIntact},
+		"of another position, without a loss": {func(h *handmade) { h.add(opening(h.last(), nil)) }, audit.Intact},
+		"an empty list":                       {func(h *handmade) { h.leaveOut(2, nil); h.add(opening(h.last()+1, nil)) }, audit.NotIntact},
+		"an empty list after a range with events": {func(h *handmade) {
+			h.add(opening(h.last()+1, events.Lost{{From: 3, To: 3, NamedAt: h.last() + 1}}))
+			h.add(opening(h.last()+1, events.Lost{}))
+		}, audit.NotIntact},
+		"out of order, before a right one": {func(h *handmade) {
+			h.leaveOut(2, func(d *events.LedgerVolumeOpened) {
+				d.Lost = events.Lost{{From: 6, To: 6, NamedAt: 7}, {From: 5, To: 5, NamedAt: 7}}
+			})
+			h.add(opening(h.last()+1, events.Lost{{From: 5, To: 6, NamedAt: 7}}))
+		}, audit.NotIntact},
+		"two of an early build": {func(h *handmade) { h.leaveOut(2, early); h.request(events.DefaultTenant, 1); h.leaveOut(2, early) }, audit.Intact},
+		"two of an early build, one without its loss": {func(h *handmade) {
+			h.leaveOut(2, func(d *events.LedgerVolumeOpened) { d.Lost, d.Hole.From = nil, 4 })
+			h.leaveOut(2, early)
+		}, audit.NotIntact},
+		"one of an early build last": {func(h *handmade) { h.leaveOut(2, nil); h.leaveOut(2, early) }, audit.Intact},
+	} {
+		h := newHandmade(t)
+		first, firstKey := h.start()
+		h.request(events.DefaultTenant, 3)
+		tt.open(h)
+		h.request(events.DefaultTenant, 2)
+		h.finish(first)
+		for _, of := range []string{"an export", "a part"} {
+			if r, err := h.verifyAll(audit.VerifyOptions{Keys: []string{firstKey}})[of](); err != nil || r.Verdict != tt.want {
+				t.Errorf("%s: %s: %v, want %s\n%s", name, of, err, tt.want, r)
+			}
+		}
+		h.expectPython(name, tt.want, []string{firstKey})
+	}
+}
+
 // A newer opening lists the losses of earlier ones too.
 func TestANewerOpeningHidesNoLoss(t *testing.T) {
 	t.Parallel()

@@ -157,7 +157,7 @@ func verifyExport(ctx context.Context, dir string, opts VerifyOptions) (*Report,
 func (l *lineVerifier) findLost(dir string) error {
 	var lost events.Lost
 	err := eachLine(filepath.Join(dir, proof.EventsFile), func(line []byte) error {
-		if found := lostIn(line, l.c.Size); found != nil {
+		if found := lostIn(line, l.c.Size); len(found) > 0 {
 			lost = found
 		}
 		return nil

@@ -50,6 +50,34 @@ class Lost:
         tile = size - size % 256
         return size > tile >= self.first - 1 and tile + 256 <= self.last if self.hashes else self.first <= size < self.named_at
 
+class Losses:
+    """The lost positions that the openings of volumes because of damage name."""
+
+    def __init__(self):
+        # Those of the newest opening that names any, and of the newest opening. One of an earlier version names only the positions before it.
+        self.list, self.named, self.names_all, self.holes = [], [], False, {}
+
+    def add(self, e):
+        """Reads the next opening. One that is not of its own position names nothing."""
+        hole, self.names_all, is_own = e.json.get("hole"), bool(e.json.get("lost")), e.json["first"] == e.seq
+        ranges = e.json.get("lost") or ([{**hole, "named_at": e.seq}] if hole else [])
+        self.named = [Lost(r, e.seq) for r in ranges] if is_own else []
+        need(all(a.last < b.first for a, b in zip(self.named, self.named[1:])), "lost positions are out of order")
+        self.list = self.named or self.list
+        if is_own and hole:
+            self.holes[e.seq] = hole["from"], hole["to"]
+
+    def checked(self):
+        """The ranges that the newest opening names."""
+        need(self.named or not self.list, "the newest event that names lost positions does not name those of an earlier one")
+        return self.list
+
+    def before(self, first, seq):
+        """The ranges that can have the missing positions from the first one up to an event."""
+        if self.named and not self.names_all and self.holes.get(seq) == (first, seq - 1):
+            return [Lost({"from": first, "to": seq - 1, "named_at": seq}, seq)]
+        return self.list
+
 def root_of_proof(leaf, index, size, hashes):
     """The root that an inclusion proof leads to. Its last hash is that of the other subtree of the root."""
     if size == 1:

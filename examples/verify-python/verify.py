@@ -31,7 +31,7 @@ from notes import Checkpoint, need, number, parse, parse_key, read_small, sha256
 from payload import check_payload, dump, parse_payload
 from policy import Policy
 from signers import Signers, Statement
-from tree import Lost, Tree, root_of_proof
+from tree import Losses, Tree, root_of_proof
 
 STATUS = {"INTACT": 0, "NOT INTACT": 1, "WRONG KEY": 6, "UNAUTHENTICATED": 7, "INTACT UP TO": 8, "FORKED": 9, "ROLLED BACK": 10}
 
@@ -225,7 +225,7 @@ class Verifier:
         need([self.c.origin, self.c.size, self.c.root] == [m["origin"], m["size"], unhash(m["root"])], "the manifest does not match the checkpoint")
         self.proven = self.selection.filtered or (m["from"], m["to"]) != (1, m["size"])
         self.last, self.count, self.newest, self.named = m["from"] - 1, 0, "", set()
-        self.lost, self.notes, self.removed, self.ends = [], {}, set(), {}
+        self.losses, self.notes, self.removed, self.ends = Losses(), {}, set(), {}
         # What contradicts the events, by the number of events that it covers; the size of the largest checkpoint of the export that
         # holds; and whether one holds that only other keys signed, such as retired ones.
         self.contradictions, self.signed, self.foreign = {}, 0, False
@@ -237,14 +237,14 @@ class Verifier:
         """Finds what events say about those before them. The newest event that names lost positions names all of them."""
         for line in lines_of(self.directory / "events.ndjson"):
             e = Event(line) if b'"type":"daybook.ledger.' in line else None
-            if e and e.kind == "daybook.ledger.volume_opened.v1" and e.json["reason"] == "damage" and e.json["first"] == e.seq:
-                self.lost = [Lost(r, e.seq) for r in e.json.get("lost") or [{**h, "named_at": e.seq} for h in [e.json.get("hole")] if h]]
+            if e and e.kind == "daybook.ledger.volume_opened.v1" and e.json["reason"] == "damage":
+                self.losses.add(e)
             elif e and e.kind == "daybook.ledger.volume_removed.v1":
                 need(e.json["last"] < e.seq, f"event {e.seq} records that positions were removed which come later")
                 self.removed.add(e.json["last"])
             elif e and note_of(e):
                 self.notes[e.seq] = note_of(e)
-        need(all(a.last < b.first for a, b in zip(self.lost, self.lost[1:])), "lost positions are out of order")
+        self.lost = self.losses.checked()
 
     def check_events(self, kept):
         """Checks all events and computes the tree hashes that notes are compared with."""
@@ -280,7 +280,7 @@ class Verifier:
     def take_lost(self, e):
         """Checks that the positions before an event are lost, if the export has all of its range, and adds them to the tree."""
         first = self.last + 1
-        for r in self.lost if first < e.seq and not self.selection.filtered else ():
+        for r in self.losses.before(first, e.seq) if first < e.seq and not self.selection.filtered else ():
             if r.first <= first <= r.last:
                 first = r.last + 1
                 if not self.proven:
