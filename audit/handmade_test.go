@@ -600,6 +600,37 @@ func TestLossesThatTheSourceHides(t *testing.T) {
 	}
 }
 
+// A member that an event of its type does not have names no blob.
+func TestUnknownMembersNameNoBlob(t *testing.T) {
+	t.Parallel()
+	h := newHandmade(t)
+	first, firstKey := h.start()
+	text := `{"text":"","blob":{"sha256":"` + strings.Repeat("0", 64) + `","bytes":1}}`
+	id := events.NewID(time.Now())
+	for _, e := range []struct {
+		kind    events.Type
+		members string
+	}{
+		{events.TypeExecutionRequested, `"callable":` + text + `,"content":{"plain":{"source":{"text":"1"},"result":` + text + `,"error":` + text + `}}`},
+		{events.TypeExecutionStarted, `"attempt":1,"heap":{"sha256":"1"},"content":{"plain":{"result":` + text + `}}`},
+		{events.TypeHostCalled, `"attempt":1,"number":1,"callable":` + text + `,"content":{"plain":{"result":` + text + `}}`},
+		{events.TypeHostReturned, `"attempt":1,"number":1,"callable":` + text + `,"content":{"plain":{"error":` + text + `,"arguments":` + text + `}}`},
+	} {
+		h.addOf(events.DefaultTenant, &events.Unknown{Type: e.kind, StoredSubject: "x", Concerns: id, Body: []byte(`{"execution_id":"` + id + `",` + e.members + `}`)})
+	}
+	h.finish(first)
+	out := filepath.Join(t.TempDir(), "export")
+	_, err := audit.Export(t.Context(), h.local(), audit.ExportOptions{Dir: out, Blobs: true})
+	h.must(err)
+	r, err := audit.VerifyExport(t.Context(), out, audit.VerifyOptions{Keys: []string{firstKey}})
+	if err != nil || r.Verdict != audit.Intact {
+		t.Errorf("%v\n%s", err, r)
+	}
+	if got, line, err := verdicts.StartPython(t, "--key", firstKey).Verdict(out); err != nil || got != verdicts.Words(audit.Intact) {
+		t.Errorf("verify.py says %s: %s, %v", got, line, err)
+	}
+}
+
 // Both verifiers agree on openings that contradict themselves or each other.
 func TestContradictoryOpenings(t *testing.T) {
 	t.Parallel()

@@ -171,16 +171,17 @@ class Selection:
             return session in (e.json.get("session_id"), e.json.get("session"))
         return about != ""  # an execution whose request was checked, or is before the range
 
-NAMING = re.compile(r"daybook\.(host\.(called|returned)|execution\.(requested|started|completed|failed|timed_out|cancelled))\.v1")
+ENDS = {f"daybook.execution.{how}.v1": ("result", "error") for how in ("completed", "failed", "timed_out", "cancelled")}
+TEXTS = ENDS | {"daybook.host.called.v1": ["arguments"], "daybook.host.returned.v1": ["result"], "daybook.execution.requested.v1": ("source", "globals")}
 
 def track_blobs(e, named):
     """Adds the blobs that an event names, each as a tenant and a file. Removes those that it says are lost or collected."""
-    if NAMING.fullmatch(e.kind):
+    if e.kind in TEXTS or e.kind == "daybook.execution.started.v1":
         plain = (e.json.get("content") or {}).get("plain") or {}
-        for text in [e.json.get("callable"), *(plain.get(member) for member in ("source", "globals", "arguments", "result", "error"))]:
+        for text in [plain.get(member) for member in TEXTS[e.kind]] if e.kind in TEXTS else [e.json.get("callable")]:
             if text and text.get("blob"):
                 named.add((e.tenant, "blobs/text-" + text["blob"]["sha256"]))
-        if isinstance(e.json.get("heap"), dict):
+        if e.kind in ENDS and e.json.get("heap"):
             named.add((e.tenant, "blobs/heap-" + e.json["heap"]["sha256"]))
     elif e.kind == "daybook.ledger.volume_removed.v1" and (e.json.get("kept") or {}).get("sha256"):
         named.add(("@ledger", "blobs/text-" + e.json["kept"]["sha256"]))
