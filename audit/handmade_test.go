@@ -600,6 +600,53 @@ func TestLossesThatTheSourceHides(t *testing.T) {
 	}
 }
 
+// Both verifiers agree on recorded checkpoints over lost events whose hashes are unknown.
+func TestRecordedCheckpointsOverLostEvents(t *testing.T) {
+	t.Parallel()
+	lose := func(h *handmade, position uint64) { // the event is there, which changes nothing for the checkpoints
+		at := h.last() + 1
+		h.add(&events.LedgerVolumeOpened{
+			Volume: 2, First: at, Predecessor: events.Predecessor{Volume: 1}, Reason: events.VolumeDamaged, Lost: events.Lost{{From: position, To: position, NamedAt: at}},
+		})
+	}
+	signer, vkey := translogtest.NewSigner(t, firstOrigin)
+	start := func(h *handmade) {
+		h.state(signer, proof.StartOrigin, vkey, func(st *proof.Statement) { st.Origin, st.Size = firstOrigin, 0 })
+	}
+	sign := func(h *handmade) { h.record(h.sign(signer, 2)) }
+	for name, tt := range map[string]struct {
+		steps []func(h *handmade)
+		want  audit.Verdict
+	}{
+		"the origin started after the loss": {[]func(h *handmade){sign, func(h *handmade) { lose(h, 2) }, start}, audit.Intact},
+		"before the loss":                   {[]func(h *handmade){start, sign, func(h *handmade) { lose(h, 2) }}, audit.NotIntact},
+		"after the checkpoint":              {[]func(h *handmade){sign, start, func(h *handmade) { lose(h, 2) }}, audit.NotIntact},
+		"with a wrong signature": {[]func(h *handmade){start, func(h *handmade) {
+			c := h.sign(signer, 2)
+			other := h.sign(signer, 1)
+			text, _, _ := strings.Cut(string(c.Note), "\n\n")
+			_, signature, _ := strings.Cut(string(other.Note), "\n\n")
+			c.Note = []byte(text + "\n\n" + signature)
+			h.record(c)
+		}, func(h *handmade) { lose(h, 2) }}, audit.NotIntact},
+	} {
+		h := newHandmade(t)
+		h.request(events.DefaultTenant, 2)
+		for _, step := range tt.steps {
+			step(h)
+		}
+		h.request(events.DefaultTenant, 2)
+		if h.finish(signer); h.vkeys == nil {
+			h.vkeys = []string{vkey}
+		}
+		r, err := h.verifyAll(audit.VerifyOptions{Keys: []string{vkey}})["an export"]()
+		if err != nil || r.Verdict != tt.want {
+			t.Errorf("%s: %v, want %s\n%s", name, err, tt.want, r)
+		}
+		h.expectPython(name, tt.want, []string{vkey}, proof.ExportSelection{})
+	}
+}
+
 // A member that an event of its type does not have names no blob.
 func TestUnknownMembersNameNoBlob(t *testing.T) {
 	t.Parallel()

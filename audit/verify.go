@@ -486,6 +486,9 @@ func (v *verifier) checkRecordedCheckpoint(p *hashedEvent) {
 			v.offer(c)
 		}
 	case eventproof.IsIncomparable(v.lost, c.Size):
+		if _, err := v.opts.trust.Open(c.Note); err != nil && !errors.Is(err, proof.ErrUnknownKey) {
+			v.report.addFinding(p.stored.Seq, "%v", err)
+		}
 		v.noteUncomparable(c)
 	default:
 		root, err := v.tree.RootAt(c.Size)

@@ -281,7 +281,7 @@ class Verifier:
     def take_lost(self, e):
         """Checks that the positions before an event are lost, if the export has all of its range, and adds them to the tree."""
         first = self.last + 1
-        for r in self.losses.before(first, e.seq) if first < e.seq and not self.selection.filtered else ():
+        for r in (self.losses.before(first, e.seq) if self.count else self.lost) if first < e.seq and not self.selection.filtered else ():
             if r.first <= first <= r.last:
                 first = r.last + 1
                 if not self.proven:
@@ -299,11 +299,11 @@ class Verifier:
 
     def check_notes(self):
         """Checks the statements and the checkpoints among the events, in their order, and then the checkpoint of the export."""
-        started = 0
+        started, first = 0, next((seq for seq, s in self.notes.items() if isinstance(s, Statement) and s.action == "start"), 0)
         for seq, note in self.notes.items():
             known = not self.proven and not any(r.hides(note.size) for r in self.lost)
             if isinstance(note, Checkpoint) and not self.proven:
-                self.check_recorded(note, known, started)
+                self.check_recorded(note, known, first)
             elif isinstance(note, Statement) and not (note.number == 0 and note.action == "start" and (  # another server started too; a part may begin later
                     started or self.proven and any(s.text != note.text for s in self.signers.list[:1]))):
                 self.signers.record(note)
@@ -318,7 +318,7 @@ class Verifier:
                 need(ended or not note.predecessor, f"the origin {note.origin} starts after lost events whose hashes are unknown; it had to end, and it did not")
         if not self.proven:
             self.signers.check_listed(self.c, self.lost)
-        self.check_recorded(self.c, True, started)
+        self.check_recorded(self.c, True, first)
 
     def check_recorded(self, c, known, started):
         signed = self.signers.signed(c)
