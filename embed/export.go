@@ -148,18 +148,21 @@ func (d *Daybook) checkExportable(ctx context.Context, opts ExportOptions) error
 // an export could have events that a checkpoint contradicts. The events that a start does not read are compared while
 // they are exported.
 func (d *Daybook) awaitCompared(ctx context.Context) error {
-	ctx, stop := context.WithCancel(ctx)
+	waiting, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
 		select {
 		case <-d.damage.Found():
 			stop()
-		case <-ctx.Done():
+		case <-waiting.Done():
 		}
 	}()
-	err := d.audit.AwaitCompared(ctx)
+	err := d.audit.AwaitCompared(waiting)
 	if d.audit.Damage() != nil {
-		<-d.auditing.done // it has reported the damage then
+		select {
+		case <-d.auditing.done: // it has reported the damage then
+		case <-ctx.Done():
+		}
 	}
 	if found := cmp.Or(d.audit.Damage(), d.damage.Err()); found != nil { // it can be known before the comparison ends
 		return found
