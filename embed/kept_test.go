@@ -19,8 +19,8 @@ import (
 func TestKeptLimits(t *testing.T) {
 	t.Parallel()
 	g := startGuarded(t, embed.Options{Access: embed.AccessOptions{Limits: embed.Limits{Sessions: 2, TaggedHeaps: 1}}, Runs: embed.RunOptions{Elsewhere: true}})
-	acme, other := g.token("acme", "ada", access.AllScopes), g.token("other", "bob", access.AllScopes)
-	g.await(other)
+	acme, other, operator := g.token("acme", "ada", access.AllScopes), g.token("other", "bob", access.AllScopes), g.token(events.DefaultTenant, "operator", access.AllScopes)
+	g.await(operator)
 	want := func(what, token, method, path, body string, status int, parts ...string) {
 		t.Helper()
 		got, text := g.ask(token, method, path, body)
@@ -36,7 +36,7 @@ func TestKeptLimits(t *testing.T) {
 	metric := func(line string) {
 		t.Helper()
 		for ctx := within(t); ; {
-			_, text := g.ask(g.admin, http.MethodGet, "/metrics", "")
+			_, text := g.ask(operator, http.MethodGet, "/metrics", "")
 			if strings.Contains(text, "\n"+line+"\n") {
 				return
 			}

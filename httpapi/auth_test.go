@@ -124,6 +124,22 @@ func TestEveryRouteNeedsAToken(t *testing.T) {
 	}
 }
 
+// The labels of the metrics name tenants and count their runs, so only the operator may read them, and no
+// administrator of another tenant.
+func TestMetricsAreForTheOperator(t *testing.T) {
+	t.Parallel()
+	k := newKeeper(t)
+	s := start(t, k.option, func(o *httpapi.Options) {
+		o.Metrics = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("metrics")) })
+	})
+	if got := s.do(http.MethodGet, "/metrics", "", bearer(k.token("acme", "admin", access.Admin))...); got.StatusCode != http.StatusForbidden || !strings.Contains(string(got.body), "send a token of the tenant default with the scope admin") {
+		t.Errorf("an administrator of another tenant gets %d %s", got.StatusCode, got.body)
+	}
+	if got := s.do(http.MethodGet, "/metrics", "", bearer(k.token(events.DefaultTenant, "operator", access.Admin))...); got.StatusCode != http.StatusOK || string(got.body) != "metrics" {
+		t.Errorf("the operator gets %d %s", got.StatusCode, got.body)
+	}
+}
+
 // TestPublicRoutes tests that the routes without a token reveal little.
 func TestPublicRoutes(t *testing.T) {
 	t.Parallel()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
+	"daybook/events"
 	"daybook/internal/web"
 	"daybook/internal/web/access"
 	"daybook/internal/web/pages"
@@ -77,6 +78,9 @@ func (a *api) readiness(ctx context.Context, _ *struct{}) (*healthAnswer, error)
 	return answer, nil
 }
 
+// metricsOfAll says why only the operator may read the metrics: their labels name tenants.
+const metricsOfAll = "the metrics name all tenants and count over them"
+
 // plainRoutes adds the routes that are not in the document.
 func (a *api) plainRoutes(mux *http.ServeMux, doc *document, o Options) {
 	mux.HandleFunc("GET /openapi.json", a.heavyHandler(func(w http.ResponseWriter, r *http.Request) {
@@ -93,7 +97,13 @@ func (a *api) plainRoutes(mux *http.ServeMux, doc *document, o Options) {
 		mux.Handle("GET "+web.MetadataPath+"/", a.gate.metadata(o.Issuers))
 	}
 	if o.Metrics != nil {
-		mux.Handle("GET /metrics", o.Metrics)
+		mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+			if id, ok := access.From(r.Context()); ok && id.Tenant != events.DefaultTenant {
+				writeFailure(w, fail(http.StatusForbidden, codeForbidden, "Authorization", notOperator, metricsOfAll, events.DefaultTenant))
+				return
+			}
+			o.Metrics.ServeHTTP(w, r)
+		})
 	}
 	a.tileRoutes(mux)
 	mux.HandleFunc("GET /docs", a.heavyHandler(func(w http.ResponseWriter, r *http.Request) {

@@ -115,13 +115,15 @@ func isOperator(ctx context.Context) bool {
 	return ok && id.Tenant == events.DefaultTenant && id.Scopes.Has(access.Admin)
 }
 
+// notOperator is the refusal of a caller of another tenant, with the reason and the default tenant.
+const notOperator = "%s: send a token of the tenant %s with the scope admin"
+
 // checkOperator refuses callers of other tenants than the default one. why is the reason.
 func checkOperator(ctx context.Context, why string) error {
 	if requestOf(ctx).tenant == events.DefaultTenant {
 		return nil
 	}
-	return fail(http.StatusForbidden, codeForbidden, "Authorization",
-		"%s: send a token of the tenant %s with the scope admin", why, events.DefaultTenant)
+	return fail(http.StatusForbidden, codeForbidden, "Authorization", notOperator, why, events.DefaultTenant)
 }
 
 func (a *api) sealVolume(ctx context.Context, _ *struct{}) (*sealAnswer, error) {

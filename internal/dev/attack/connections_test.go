@@ -24,7 +24,7 @@ func TestConnections(t *testing.T) {
 	attack(t, "TestIdleConnectionIsClosed and TestBusyConnectionStays in internal/web/connections, TestSignWhenWritesResume in internal/translog")
 	s := newServer(t)
 	s.limits = []string{"--nofile=1024:1024"}
-	quiet, flood, operator := s.token("alone", "read,run"), s.token("flood", "read,run"), s.token("operator", "read,admin")
+	quiet, flood, operator := s.token("alone", "read,run"), s.token("flood", "read,run"), s.token("default", "read,admin")
 	s.start()
 	alone := s.baseline(quiet)
 

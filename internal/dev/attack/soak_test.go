@@ -63,7 +63,7 @@ func TestSoak(t *testing.T) {
 	l.Close()
 	s := newServer(t, "--nats-addr="+nats)
 	s.temp = t.TempDir()
-	k := &soak{t: t, s: s, operator: s.token("operator", "read,admin"), refused: map[string]int{}}
+	k := &soak{t: t, s: s, operator: s.token("default", "read,admin"), refused: map[string]int{}}
 	enemy := &hostile{k: k, token: s.token("hostile", "read,run"), nats: nats, random: rand.New(rand.NewPCG(*soakSeed, 0))}
 	var books []*book
 	for i := range 3 {
