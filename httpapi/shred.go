@@ -64,7 +64,11 @@ type shredRestInput struct {
 func (shredRestInput) about() subject { return subject{"session", "Session", ""} }
 
 func (a *api) shredWithoutSession(ctx context.Context, in *shredRestInput) (*shredAnswer, error) {
-	return a.shredContent(ctx, retention.Target{Kind: events.SessionNone}, in.Force)
+	answer, err := a.shredContent(ctx, retention.Target{Kind: events.SessionNone}, in.Force)
+	if errors.Is(err, events.ErrNotFound) {
+		return nil, fail(http.StatusNotFound, string(ledger.CodeNotFound), "", "no content without a session is recorded: nothing was shredded")
+	}
+	return answer, err
 }
 
 // minShredPrefix is the number of characters of an id that name a session to shred. The

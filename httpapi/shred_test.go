@@ -69,6 +69,14 @@ func TestShredSession(t *testing.T) {
 		})
 	}
 	start(t).do(http.MethodDelete, "/api/sessions/x/content", "").into(t, http.StatusServiceUnavailable, nil)
+	none := start(t, func(o *httpapi.Options) {
+		o.Shredder = shredder(func(string, string, bool, events.Actor) (retention.ShredResult, error) {
+			return retention.ShredResult{}, fmt.Errorf("the content without a session: %w", events.ErrNotFound)
+		})
+	}).do(http.MethodDelete, "/api/content", "")
+	if none.StatusCode != http.StatusNotFound || !strings.Contains(string(none.body), "no content without a session is recorded") {
+		t.Errorf("without content outside of sessions: %d %s", none.StatusCode, none.body)
+	}
 }
 
 // targets records the target of each shredding.
