@@ -90,9 +90,10 @@ func TestKeys(t *testing.T) {
 	offline := t.TempDir()
 	first := book.AuditKey()
 	origin, _, _ := strings.Cut(first, "+")
-	known := map[string]string{"url": book.URL(), "data": dir, "first": first, "origin": origin, "root": filepath.Join(offline, "root"), "new": filepath.Join(offline, "new"), "vkey": written(t, "vkey", vkeyFor(t, origin)+"\n"), "another": vkeyFor(t, origin), "other": vkeyFor(t, "other")}
+	known := map[string]string{"url": book.URL(), "data": dir, "first": first, "origin": origin, "root": filepath.Join(offline, "root"), "unmounted": filepath.Join(offline, "usb", "root"), "new": filepath.Join(offline, "new"), "vkey": written(t, "vkey", vkeyFor(t, origin)+"\n"), "another": vkeyFor(t, origin), "other": vkeyFor(t, "other")}
 	play(t, known, []step{
 		{args: `key introduce $other` + at, status: 2, stderr: "daybook: the ledger has no events yet.*\n"},
+		{args: `key root $unmounted` + at, status: 2, stderr: "daybook: the directory .*/usb does not exist: insert and mount the medium for the root key, or create the directory\n"},
 		{args: `key root $root` + at, status: 2, stderr: "(?s)daybook: the ledger has no events yet.*--existing\n"},
 		{args: `key introduce $vkey --root-key $root` + at, status: 2, stderr: "daybook: the ledger has no origin yet; run a script first\n"},
 		{args: `run -e 1` + at, stdout: "1\n", stderr: ".*"},

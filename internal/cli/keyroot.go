@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -34,6 +35,11 @@ func (c *keyRootCmd) Run(ctx context.Context, std *streams) error {
 		return err
 	}
 	if !c.Existing {
+		// A missing directory may be the mount point of a medium that is not there. Creating it would leave the
+		// root key on this machine.
+		if dir := filepath.Dir(c.File); !isDir(dir) {
+			return usageError{fmt.Errorf("the directory %s does not exist: insert and mount the medium for the root key, or create the directory", dir)}
+		}
 		if _, err := createKey(c.File, proof.RootKeyPrefix+events.NewID(time.Now())); err != nil {
 			return err
 		}
@@ -66,6 +72,11 @@ func (c *keyRootCmd) Run(ctx context.Context, std *streams) error {
 	}
 	std.err.Printf("%s holds the root key. Keep it offline: move it to a medium that no server reads, and keep a copy. Give the printed key to auditors.\n", c.File)
 	return nil
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 // rootKey is a key that signs statements.
