@@ -58,8 +58,12 @@ func ExportedVolume(dir string) (first, last uint64, sha string, err error) {
 	if err != nil {
 		return 0, 0, "", err
 	}
+	if m.Selection.Tenant != "" {
+		return 0, 0, "", fmt.Errorf("the export in %s has only the events of tenant %q: stop the server and export those of all tenants with "+
+			"\"daybook events export OUT --data-dir DIR --from FIRST --to LAST\" (the positions are those of \"daybook volume list\"), and give that export", dir, m.Selection.Tenant)
+	}
 	if !m.Selection.IsUnfiltered() {
-		return 0, 0, "", fmt.Errorf("the export in %s does not contain every event of a range", dir)
+		return 0, 0, "", fmt.Errorf("the export in %s does not contain every event of a range: export the volume with \"daybook volume export\"", dir)
 	}
 	for _, f := range m.Files {
 		if f.Name == proof.EventsFile {

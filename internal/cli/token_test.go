@@ -118,7 +118,7 @@ func TestTokenIsSent(t *testing.T) {
 		}
 	})
 	known["url"], known["begin"] = book.URL(), known["id"][:6]
-	known["fresh"] = filepath.Join(t.TempDir(), "root")
+	known["fresh"], known["part"] = filepath.Join(t.TempDir(), "root"), filepath.Join(t.TempDir(), "part")
 	known["key"], known["seen"] = book.AuditKey(), filepath.Join(t.TempDir(), "seen")
 	play(t, known, []step{
 		{args: `run -e 1+1` + at, status: 2, stderr: "daybook: this needs a token: name its file with --token-file, or set DAYBOOK_TOKEN\n"},
@@ -137,6 +137,9 @@ func TestTokenIsSent(t *testing.T) {
 		{args: `monitor --key $key --log $seen --once --tenant default --token $reader` + at, stdout: `\S+ INTACT \d+ events signed, \d+ sampled\n`},
 		{args: `monitor --key $key --log $seen --once --tenant acme --token $reader` + at, status: 2, stderr: "daybook: --tenant: .*\n"},
 		{args: `key root $fresh --token $reader` + at, status: 2, stderr: "daybook: this needs the scope \"admin\"; .*\n"},
+		{args: `volume seal --token $admin` + at, stdout: "Sealed volume 1, .*\n"},
+		{args: `volume export 1 $part --token $reader` + at, stdout: "Exported .*"},
+		{args: `volume remove 1 --export $part --token $admin` + at, status: 2, stderr: "daybook: .* has only the events of tenant \"default\": stop the server and export those of all tenants with \"daybook events export OUT --data-dir DIR --from FIRST --to LAST\" .*\n"},
 		{args: `token revoke --file $file 0`, status: 2, stderr: "daybook: there is no token \"0\" in .*\n"},
 		{args: `token revoke --file $file $begin`, stderr: "token .* is revoked .*"},
 		{eventually: true, args: `exec list --token $token` + at, status: 2, stderr: "daybook: the token $id was revoked on .*\n"},

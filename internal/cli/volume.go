@@ -127,7 +127,7 @@ func (c *volumeRemoveCmd) Run(ctx context.Context, std *streams) error {
 	}
 	sha, err := embed.ExportHash(c.Export)
 	if err != nil {
-		return err
+		return inputError(err)
 	}
 	answer, err := c.api().Remove(ctx, c.Volume, sha)
 	if err != nil {
