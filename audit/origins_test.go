@@ -128,7 +128,7 @@ func TestVerifyTheEndOfAnOrigin(t *testing.T) {
 		},
 	} {
 		r, err := r()
-		if err != nil || r.Verdict != audit.WrongKey || len(r.Origins) != 1 || r.Origins[0].Key != second || r.Origins[0].Trusted || !strings.Contains(r.String(), origin+" ended after") {
+		if err != nil || r.Verdict != audit.WrongKey || len(r.Origins) != 1 || r.Origins[0].Key != second || r.Origins[0].Trusted || !strings.Contains(r.String(), origin+" ended after") || !strings.Contains(r.String(), "Either the origin that your key signed for ended") || strings.Contains(r.String(), "not given\n") {
 			t.Errorf("%s with the first key: %v\n%s", of, err, r)
 		} else if claims := strings.Contains(r.String(), "Everything else holds"); claims != (r.Events > 0) {
 			t.Errorf("%s says what was not read:\n%s", of, r)

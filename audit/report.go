@@ -245,7 +245,11 @@ func (r *Report) String() string {
 		line("signed", "%d %s, tree hash %s", r.Signed, noun, r.Root)
 		line("checkpoints", "%d compared", r.Checkpoints)
 		if r.Foreign > 0 {
-			line("", "%d agree, but are signed with keys that were not given", r.Foreign)
+			others := "keys that were not given"
+			if r.foreign != "" { // the checkpoints were compared under the key beside the data, not under those given
+				others = "other keys"
+			}
+			line("", "%d agree, but are signed with %s", r.Foreign, others)
 		}
 		if r.SignedTime != nil {
 			line("", "the newest signed event is of %s", events.FormatTime(*r.SignedTime))

@@ -106,6 +106,9 @@ func (r *Report) advice() string {
 		if r.unread {
 			holds = "Nothing else was checked."
 		}
+		if len(r.Origins) > 0 {
+			return holds + " Either the origin that your key signed for ended, as the line origin says: ask the operator why, and compare the new key with the published one before you give it. Or your key is of another ledger."
+		}
 		return holds + " Either the key is of another ledger, or this ledger is not signed by the one you trust: compare your key with the one that the operator of the ledger publishes."
 	case RolledBack:
 		if r.isExport {
