@@ -157,8 +157,8 @@ func TestLostKey(t *testing.T) {
 	const answer = "The server is read-only.*Restart it with a key that signs\\.\n"
 	play(t, known, []step{
 		{eventually: true, args: `status` + at, status: 1, stdout: "(?s).*$key is missing.*key introduce --root-key.*"},
-		{args: `status` + at, status: 1, stdout: "(?s).*\nWhat to do: restore the file of the signing key from a backup, or introduce .*"},
-		{args: `run -e 1` + at, status: 5, stderr: "(?s).*damaged.*; restore the file of the signing key from a backup, or introduce .*"},
+		{args: `status` + at, status: 1, stdout: "(?s).*\nWhat to do: put the file of a key that signs the ledger in the place of the present one, .*"},
+		{args: `run -e 1` + at, status: 5, stderr: "(?s).*damaged.*; put the file of a key that signs the ledger in the place of the present one, .*"},
 		{args: `key rotate` + at, status: 5, stderr: "(?s).*damaged.*"},
 		{args: `key list` + at, stdout: "ROLE +KEY\nsigner, this server +$first\n(?s:.*)"},
 		{args: `key new $key` + at, stdout: "(?P<second>" + vkeyPattern + ")\n", stderr: ".*"},
@@ -197,7 +197,7 @@ func TestLostKeyOfADamagedLedger(t *testing.T) {
 	play(t, k.known, []step{
 		{args: `key new $new` + at, stdout: "(?P<second>" + vkeyPattern + ")\n", stderr: ".*"},
 		{args: `key introduce $second --root-key $root` + at, status: 5, stderr: "(?s).*damaged.*"},
-		{args: `status` + at, status: 1, stdout: "(?s).*\nWhat to do: restore the data directory from a backup, or .*"},
+		{args: `status` + at, status: 1, stdout: "(?s).*\nWhat to do: restore the data directory from a backup that has its newest events, or .*"},
 		{args: `key list` + at, stdout: "(?s).*\n2 +introduce [^\n]*$first\n"}, // the last statement is that of key root
 	})
 }

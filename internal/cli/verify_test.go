@@ -83,7 +83,7 @@ func TestVerifyAServerWithoutProofs(t *testing.T) {
 	}
 	book = keeping(t, opts)
 	play(t, map[string]string{"url": book.URL()}, []step{
-		{args: `verify --server $url`, status: 5, stderr: "daybook: .*the proofs in .*audit are missing, but the ledger holds checkpoints signed as .*; restore the data directory from a backup, or .*\n"},
+		{args: `verify --server $url`, status: 5, stderr: "daybook: .*the proofs in .*audit are missing, but the ledger holds checkpoints signed as .*; restore the data directory from a backup that has its newest events, or .*\n"},
 	})
 }
 

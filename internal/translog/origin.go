@@ -48,7 +48,7 @@ func (e *breakError) Error() string {
 	if e.reason == keyLost { // the ledger is intact, and an older key is no help
 		return e.err.Error() + "; if no such key exists any more, start once with --accept-damage to continue under a new origin, which tells every auditor"
 	}
-	return e.err.Error() + "; restore the data directory and the signing key from a backup, or start once with --accept-damage to continue under a new origin, which tells every auditor"
+	return e.err.Error() + "; restore the data directory and the signing key from a backup that has the newest events, or start once with --accept-damage to continue under a new origin, which tells every auditor"
 }
 
 // Unwrap returns the damage.

@@ -46,7 +46,7 @@ var proofVerdicts = []struct {
 // startErrors are the errors of a start that is refused. Each names the file or the position, and
 // what to do.
 var startErrors = []*regexp.Regexp{
-	regexp.MustCompile(`LEDGER-\d{4}, positions \d+ to \d+: recorded events are missing; .*no file was changed; restore the data directory from a backup, or start once with --accept-damage`),
+	regexp.MustCompile(`LEDGER-\d{4}, positions \d+ to \d+: recorded events are missing; .*no file was changed; restore the data directory from a backup that has its newest events, or start once with --accept-damage`),
 	regexp.MustCompile(`read the state of stream LEDGER-\d{4}: .*stream is offline: .*; restore the directory of the stream from a backup; .*delete the directory obs/NAME`),
 	regexp.MustCompile(`/audit/key holds no signing key: .*; restore it from a backup`),
 	regexp.MustCompile(`the key in \S+/key signs for .*, but this ledger is .*; use the key of this ledger`),

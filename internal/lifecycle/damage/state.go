@@ -76,10 +76,10 @@ func (f Finding) String() string {
 }
 
 // RecoveryAdvice tells the operator how to recover from damage of the ledger.
-const RecoveryAdvice = "restore the data directory from a backup, or start once with --accept-damage to continue without the lost events"
+const RecoveryAdvice = "restore the data directory from a backup that has its newest events, or start once with --accept-damage to continue without what is lost"
 
 // keyAdvice tells the operator how to recover if only the signing key cannot be used.
-const keyAdvice = "restore the file of the signing key from a backup, or introduce another key with a root key, and restart the server (daybook key introduce --root-key); if you have neither, start once with --accept-damage: no event is lost, and a successor origin with a new key starts"
+const keyAdvice = "put the file of a key that signs the ledger in the place of the present one, from a backup or after you introduced it with a root key (daybook key introduce --root-key), and restart the server; if you have neither, start once with --accept-damage: no event is lost, and a successor origin with a new key starts"
 
 // BlobAdvice tells the operator how to recover from a damaged heap or text.
 const BlobAdvice = "run the script that made the heap again, which stores it again if the run leaves the same heap; reset a session that continues from the heap; restore the data directory from a backup; or start once with --accept-damage to record the loss"
