@@ -23,7 +23,7 @@ type eventsExportCmd struct {
 	Until      moment   `help:"Latest time of the events, in the same forms." placeholder:"TIME"`
 	Execution  string   `help:"Execution whose events to export: its id, a unique prefix, or @last." placeholder:"ID"`
 	Session    string   `help:"Session to export, with its runs: a name, intent, ref or id, or a unique prefix." placeholder:"SESSION"`
-	Heaps      bool     `help:"Include heaps, and texts that are too large for their events."`
+	Heaps      bool     `help:"Include heaps, and texts that are too large for their events. Heaps of erasable sessions are included unencrypted: shredding does not reach them."`
 	Checkpoint string   `help:"File of the signed checkpoint to use instead of the newest, to repeat an export byte for byte." placeholder:"FILE" env:"-"`
 	Resume     bool     `help:"Continue an unfinished export."`
 	Decrypt    string   `help:"Additional file, outside of the export, for the events with decrypted content of erasable sessions, as far as the keys are available. Shredding does not reach it." placeholder:"FILE" env:"-"`

@@ -67,7 +67,7 @@ type volumeExportCmd struct {
 	clientFlags
 	Volume int    `arg:"" help:"Number of the volume." placeholder:"VOLUME"`
 	Dir    string `arg:"" help:"Directory to create." placeholder:"DIR"`
-	Heaps  bool   `help:"Include heaps, and texts that are too large for their events."`
+	Heaps  bool   `help:"Include heaps, and texts that are too large for their events. Heaps of erasable sessions are included unencrypted: shredding does not reach them."`
 	Resume bool   `help:"Continue an unfinished export."`
 }
 
