@@ -181,6 +181,9 @@ func verifiers(keys []string, name string) ([]keyVerifier, error) {
 			continue
 		}
 		seen[key] = true
+		if err := refuseSigningKey(key); err != nil {
+			return nil, err
+		}
 		v, err := newKeyVerifier(key)
 		if err != nil {
 			return nil, fmt.Errorf("%.80q is not a verification key; a key has the form name+hash+base64, as in the file vkey: %w", key, err)
@@ -196,9 +199,21 @@ func verifiers(keys []string, name string) ([]keyVerifier, error) {
 // mistake.
 var ErrBadKey = errors.New("not a verification key")
 
+// refuseSigningKey returns an error if the text has a signing key. The error does not have the text: messages are
+// logged and shown to others.
+func refuseSigningKey(text string) error {
+	if strings.Contains(text, "PRIVATE+KEY+") {
+		return fmt.Errorf("%w: it is a signing key, which must stay secret: give its verification key, as in the file audit/vkey", ErrBadKey)
+	}
+	return nil
+}
+
 // CheckVKeys returns an error unless every key is well-formed and has the right checksum.
 func CheckVKeys(keys []string) error {
 	for _, key := range keys {
+		if err := refuseSigningKey(key); err != nil {
+			return err
+		}
 		if _, err := note.NewVerifier(strings.TrimSpace(key)); err != nil {
 			return fmt.Errorf("%w: %.200q: a key has the form name+hash+base64, as in the file audit/vkey; copy it again", ErrBadKey, key)
 		}

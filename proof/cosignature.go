@@ -38,6 +38,9 @@ type WitnessKey struct {
 // ParseWitnessKey parses a verification key of a witness, in the form name+hash+base64. It accepts
 // Ed25519 keys for cosignatures (type 4) and ML-DSA-44 keys (type 6).
 func ParseWitnessKey(vkey string) (WitnessKey, error) {
+	if err := refuseSigningKey(vkey); err != nil {
+		return WitnessKey{}, err
+	}
 	name, rest, _ := strings.Cut(vkey, "+")
 	id, encoded, _ := strings.Cut(rest, "+")
 	raw, err := base64.StdEncoding.DecodeString(encoded)

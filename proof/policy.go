@@ -111,6 +111,9 @@ func (p *policyParser) line(line string) error {
 	if i := strings.IndexFunc(line, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }); i >= 0 {
 		return errors.New("it has a control character")
 	}
+	if err := refuseSigningKey(line); err != nil {
+		return err
+	}
 	fields := strings.FieldsFunc(line, func(r rune) bool { return r == ' ' || r == '\t' })
 	if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
 		return nil

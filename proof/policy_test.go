@@ -24,6 +24,31 @@ func newWitness(t testing.TB, number byte) *proof.WitnessSigner {
 	return s
 }
 
+// A signing key that is given in place of a verification key, such as the file key for vkey, is in no message:
+// messages are logged.
+func TestSigningKeysAreInNoMessage(t *testing.T) {
+	t.Parallel()
+	skey, vkey, err := proof.NewKey("daybook/x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed := skey[strings.LastIndexByte(skey, '+')+1:]
+	note := []byte("daybook/x\n1\n" + strings.Repeat("A", 43) + "=\n\n— daybook/x AAAAAAAAAAA=\n")
+	for name, give := range map[string]func() error{
+		"a key to trust":         func() error { return proof.CheckVKeys([]string{vkey, skey}) },
+		"a key for a checkpoint": func() error { _, err := proof.OpenCheckpoint(note, skey); return err },
+		"a key before another":   func() error { _, err := new(proof.Signers).Trust([]string{skey, vkey}).Open(note); return err },
+		"a key of a witness":     func() error { _, err := proof.ParseWitnessKey(skey); return err },
+		"the log of a policy":    func() error { _, err := proof.ParsePolicy([]byte("log " + skey + "\nquorum none\n")); return err },
+		"a witness of a policy":  func() error { _, err := proof.ParsePolicy([]byte("witness a " + skey + "\nquorum a\n")); return err },
+		"a policy":               func() error { _, err := proof.ParsePolicy([]byte(skey + "\n")); return err },
+	} {
+		if err := give(); !errors.Is(err, proof.ErrBadKey) || strings.Contains(err.Error(), seed[:8]) || !strings.Contains(err.Error(), "must stay secret") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // vkeyOf returns a verification key of any type.
 func vkeyOf(name string, kind byte, public []byte) string {
 	key := append([]byte{kind}, public...)

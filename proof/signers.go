@@ -330,6 +330,10 @@ func (t *Trust) add(key, source string) {
 	if isRoot(key) {
 		return // it signs no checkpoints
 	}
+	if err := refuseSigningKey(key); err != nil {
+		t.malformed = err
+		return
+	}
 	v, err := newKeyVerifier(key)
 	if err != nil {
 		t.malformed = fmt.Errorf("%.80q is not a verification key; a key has the form name+hash+base64, as in the file vkey: %w", key, err)

@@ -18,6 +18,7 @@ class Policy:
         need(not re.search("[\x00-\x08\x0b-\x1f\x7f]", text), "the policy has a control character")
         self.logs, self.witnesses, self.groups, self.quorum = [], {}, {}, ""
         self.publics, self.members = set(), set()  # the public keys, each with its role, and the names that are in a group
+        need("PRIVATE+KEY+" not in text, "the policy has a signing key, which must stay secret: give its verification key")
         for line in text.split("\n"):
             fields = [field for field in re.split("[ \t]+", line) if field]
             if fields and not fields[0].startswith("#"):

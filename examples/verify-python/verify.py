@@ -464,6 +464,7 @@ def seconds(text):
     return sum(float(n or 0) * unit for n, unit in zip(parts.groups(), (3600, 60, 1)))
 
 def parse_keys(text):
+    if "PRIVATE+KEY+" in text: raise argparse.ArgumentTypeError("this is a signing key, which must stay secret: give its verification key")
     return [parse_key(line.strip()) for line in text.split("\n") if line.strip()]
 
 def main():

@@ -150,6 +150,9 @@ var verdictStatus = map[embed.Verdict]int{
 // verifyUsage returns the error of a verification as a usage error that names the flag, or nil if no
 // flag is the reason.
 func verifyUsage(err error) error {
+	if _, ok := errors.AsType[*embed.PolicyError](err); ok { // also for a key in it
+		return usageError{fmt.Errorf("--witness-policy: %w", err)}
+	}
 	if errors.Is(err, embed.ErrBadKey) {
 		return usageError{fmt.Errorf("--key: %w", err)}
 	}
@@ -161,9 +164,6 @@ func verifyUsage(err error) error {
 	}
 	if _, ok := errors.AsType[*embed.SignersError](err); ok {
 		return usageError{fmt.Errorf("--signers: %w", err)}
-	}
-	if _, ok := errors.AsType[*embed.PolicyError](err); ok {
-		return usageError{fmt.Errorf("--witness-policy: %w", err)}
 	}
 	if _, ok := errors.AsType[*embed.MemoryError](err); ok {
 		return usageError{fmt.Errorf("--log: %w", err)}
