@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -43,14 +44,14 @@ type ShredRecorder interface {
 	RecordShred(ctx context.Context, tenant string, d *events.SessionShredded) (events.Event, error)
 }
 
-// ShredStore reads the ledger and evicts cached heaps.
+// ShredStore reads the ledger and evicts cached heaps of a tenant.
 type ShredStore interface {
 	Feed
 	// EachMatching calls fn with every recorded event on the subjects of a pattern of
 	// package events, in order.
 	EachMatching(ctx context.Context, pattern string, fn func(events.Event) error) error
-	// EvictHeap drops a heap from memory.
-	EvictHeap(tenant, hash string)
+	// EvictHeaps drops the heaps of a tenant from memory.
+	EvictHeaps(tenant string)
 }
 
 // ShredOptions configures a Shredder. Store, Recorder and Keys are required.
@@ -270,9 +271,8 @@ func (s *Shredder) finish(ctx context.Context, tenant string, d *events.SessionS
 	for _, key := range d.KeyIDs {
 		errs = append(errs, s.opts.Keys.Destroy(key))
 	}
-	for hash := range f.heaps {
-		s.opts.Store.EvictHeap(tenant, hash)
-	}
+	// All heaps: the event that names one may be lost, and then f.heaps lacks it.
+	s.opts.Store.EvictHeaps(tenant)
 	return last, errors.Join(errs...)
 }
 
@@ -311,6 +311,9 @@ type sessionScan struct {
 	// open holds the runs that have not ended, or lack the entry of their named session, which inNamed says.
 	open, inNamed map[string]bool
 	heaps         map[string]*sessionHeap
+	// entryHeaps holds the heaps that the session's entries name. heaps lacks one of them if the end of its run is
+	// lost.
+	entryHeaps map[string]bool
 	// others maps heaps to the runs and sessions outside of the session that used or left them.
 	others map[string][]string
 }
@@ -324,9 +327,11 @@ type sessionHeap struct {
 // outsideUsers returns the runs and sessions outside of the session that used or left its heaps.
 func (f *sessionScan) outsideUsers() []string {
 	found := map[string]bool{}
-	for hash := range f.heaps {
-		for _, id := range f.others[hash] {
-			found[id] = true
+	for _, hashes := range []iter.Seq[string]{maps.Keys(f.heaps), maps.Keys(f.entryHeaps)} {
+		for hash := range hashes {
+			for _, id := range f.others[hash] {
+				found[id] = true
+			}
 		}
 	}
 	return slices.Sorted(maps.Keys(found))
@@ -353,7 +358,7 @@ func (s *Shredder) newScan(tenant, session string, keys []string, destroyed map[
 	return &sessionScan{
 		tenant: tenant, session: session, keys: keys, destroyed: destroyed, keyring: s.opts.Keys, wasShredded: len(destroyed) > 0,
 		encrypted: map[string]bool{}, shredded: map[string]bool{}, open: map[string]bool{}, inNamed: map[string]bool{},
-		heaps: map[string]*sessionHeap{}, others: map[string][]string{},
+		heaps: map[string]*sessionHeap{}, entryHeaps: map[string]bool{}, others: map[string][]string{},
 	}
 }
 
@@ -393,6 +398,9 @@ func (f *sessionScan) read(m events.Stored) error {
 		f.useIn(d.SessionID, d.Heap)
 	case *events.SessionEntryRecorded:
 		delete(f.open, d.ExecutionID)
+		if f.encrypted[d.ExecutionID] && d.OutputHeap != "" {
+			f.entryHeaps[d.OutputHeap] = true
+		}
 	case *events.HeapCollected:
 		if h := f.heaps[d.Heap]; h != nil {
 			h.collected = e.Seq

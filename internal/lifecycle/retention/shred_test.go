@@ -57,6 +57,52 @@ func (v *vault) leaves(session, from, content string) string {
 	return v.ended(tenant, 0, events.ExecutionRequested{ExecutionID: v.asks(session, from), Session: session, SessionID: events.SessionID(tenant, session)}, content)
 }
 
+// losesItsEnd runs a script in the session. The event of the end, which names the heap, is lost: only the session's
+// entry does.
+func (v *vault) losesItsEnd(session, content string) (heap string) {
+	v.t.Helper()
+	v.n++
+	id := v.asks(session, "")
+	e, err := v.store.Read(v.t.Context(), 0, 1<<20)
+	if err != nil {
+		v.t.Fatal(err)
+	}
+	var key string
+	for _, one := range e {
+		if d, ok := one.Data.(*events.ExecutionRequested); ok && d.ExecutionID == id {
+			key = events.ContentKeyID(d)
+		}
+	}
+	if heap, err = v.store.PutEncryptedHeap(v.t.Context(), tenant, []byte(content), "e", key); err != nil {
+		v.t.Fatal(err)
+	}
+	v.append(tenant, 0, &events.SessionEntryRecorded{SessionID: events.SessionID(tenant, session), Session: session, Index: int64(v.n), ExecutionID: id, Status: events.StatusCompleted, OutputHeap: heap, TerminalSeq: 1})
+	v.append(tenant, 0, events.NewEnding(events.StatusFailed, events.Ending{ExecutionID: id, Reason: "history_lost"}))
+	return heap
+}
+
+// A heap that no end of a run names, because the end is lost, is not answered from memory after shredding, and a run
+// outside of the session that used it is a reason to refuse.
+func TestShredReachesAHeapWhoseEndIsLost(t *testing.T) {
+	t.Parallel()
+	v := openVault(t)
+	heap := v.losesItsEnd("s", "secret")
+	if got, _, err := v.store.Heap(t.Context(), tenant, heap); err != nil || string(got) != "secret" {
+		t.Fatalf("before: %q, %v", got, err)
+	}
+	v.ran(tenant, 0, events.ExecutionRequested{Heap: heap}, "")
+	s := v.shredder(v.keys)
+	if _, err := s.Shred(t.Context(), tenant, retention.Named("s"), false, actor); err == nil || !strings.Contains(err.Error(), "outside of it") {
+		t.Errorf("used outside of the session: %v", err)
+	}
+	if _, err := s.Shred(t.Context(), tenant, retention.Named("s"), true, actor); err != nil {
+		t.Fatal(err)
+	}
+	if got, _, err := v.store.Heap(t.Context(), tenant, heap); err == nil {
+		t.Errorf("after shredding: %q", got)
+	}
+}
+
 // keyFiles counts the keys on disk.
 func (v *vault) keyFiles() int {
 	v.t.Helper()

@@ -2,6 +2,7 @@ package blobs
 
 import (
 	"container/list"
+	"strings"
 	"sync"
 	"time"
 
@@ -143,6 +144,18 @@ func (c *blobCache) drop(name string) {
 		c.remove(b)
 		c.onUse(c.used + c.unpacked)
 	}
+}
+
+// dropPrefix removes the blobs whose names begin with a prefix.
+func (c *blobCache) dropPrefix(prefix string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for name, b := range c.named {
+		if strings.HasPrefix(name, prefix) {
+			c.remove(b)
+		}
+	}
+	c.onUse(c.used + c.unpacked)
 }
 
 // expire removes the blobs that were not used for a duration.

@@ -67,9 +67,5 @@ func (s *Store) PutEncryptedHeap(ctx context.Context, tenant string, blob []byte
 	return hash, nil
 }
 
-// EvictHeap removes a heap from the cache.
-func (s *Store) EvictHeap(tenant, hash string) {
-	if name, err := blobName("heap", tenant, hash); err == nil {
-		s.cache.drop(name)
-	}
-}
+// EvictHeaps removes the heaps of a tenant from the cache.
+func (s *Store) EvictHeaps(tenant string) { s.cache.dropPrefix("heap/" + tenant + "/") }
