@@ -11,7 +11,8 @@
 //
 // Files, in reading order:
 //
-//	witness.go  Witness: decides about a checkpoint
-//	state.go    the state directory: key, list of origins, newest checkpoint of each
-//	http.go     the HTTP interface, with its limits
+//	witness.go      Witness: decides about a checkpoint
+//	state.go        the state directory: key, list of origins, newest checkpoint of each
+//	http.go         the HTTP interface, with its limits
+//	connections.go  the bound of its connections
 package witness

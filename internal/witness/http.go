@@ -21,9 +21,9 @@ const (
 	maxBodyBytes = proof.MaxNoteBytes + 4<<10
 	// maxProofLines is the maximum number of lines of a proof.
 	maxProofLines = 63
-	// maxRequests is the number of requests whose bodies are in memory at the same time.
+	// maxRequests is the number of requests that are decided at the same time.
 	maxRequests = 32
-	// maxConnections is the number of connections that are served at the same time; further ones wait.
+	// maxConnections is the number of connections that are open at the same time.
 	maxConnections = 256
 	// requestTime is the maximum time of a request, with its body and its response.
 	requestTime = 10 * time.Second
@@ -37,10 +37,15 @@ func (w *Witness) Handler() http.Handler {
 	places := make(chan struct{}, maxRequests)
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /add-checkpoint", func(out http.ResponseWriter, in *http.Request) {
+		body, ok := readBody(out, in)
+		if !ok {
+			return
+		}
+		defer keepConnection(in.Context())()
 		select {
-		case places <- struct{}{}:
+		case places <- struct{}{}: // after the body, whose client may be slow
 			defer func() { <-places }()
-			w.serveAdd(out, in)
+			w.serveAdd(out, in, body)
 		case <-in.Context().Done():
 		}
 	})
@@ -57,16 +62,21 @@ func (w *Witness) Handler() http.Handler {
 	return mux
 }
 
-func (w *Witness) serveAdd(out http.ResponseWriter, in *http.Request) {
+// readBody reads the body of a request. If it cannot be read, readBody answers the request and reports false.
+func readBody(out http.ResponseWriter, in *http.Request) ([]byte, bool) {
 	body, err := io.ReadAll(http.MaxBytesReader(out, in.Body, maxBodyBytes))
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		http.Error(out, fmt.Sprintf("the request is longer than %d bytes", maxBodyBytes), http.StatusRequestEntityTooLarge)
-		return
+		return nil, false
 	}
 	if err != nil {
 		http.Error(out, "the request could not be read", http.StatusBadRequest)
-		return
+		return nil, false
 	}
+	return body, true
+}
+
+func (w *Witness) serveAdd(out http.ResponseWriter, in *http.Request, body []byte) {
 	r, err := parseRequest(body)
 	if err != nil {
 		http.Error(out, err.Error(), http.StatusBadRequest)
@@ -140,51 +150,13 @@ func (w *Witness) Serve(ctx context.Context, listener net.Listener) error {
 			_ = server.Close()
 		}
 	})
-	err := server.Serve(&limitedListener{Listener: listener, places: make(chan struct{}, maxConnections), closed: make(chan struct{})})
+	limited := &limitedListener{Listener: listener, most: maxConnections}
+	limited.bind(server)
+	err := server.Serve(limited)
 	stop()
 	stopping.Wait()
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
 	return err
-}
-
-// limitedListener accepts a connection only while fewer than cap(places) are open.
-type limitedListener struct {
-	net.Listener
-	places chan struct{}
-	closed chan struct{}
-	once   sync.Once
-}
-
-// Accept implements net.Listener.
-func (l *limitedListener) Accept() (net.Conn, error) {
-	select {
-	case l.places <- struct{}{}:
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-	c, err := l.Listener.Accept()
-	if err != nil {
-		<-l.places
-		return nil, err
-	}
-	return &limitedConn{Conn: c, release: sync.OnceFunc(func() { <-l.places })}, nil
-}
-
-// Close implements net.Listener.
-func (l *limitedListener) Close() error {
-	l.once.Do(func() { close(l.closed) })
-	return l.Listener.Close()
-}
-
-type limitedConn struct {
-	net.Conn
-	release func()
-}
-
-// Close implements net.Conn.
-func (c *limitedConn) Close() error {
-	defer c.release()
-	return c.Conn.Close()
 }
