@@ -50,6 +50,7 @@
 //   - interfaces.go: starts HTTP, MCP and the socket; decides whether the Daybook is ready
 //   - listen.go, tls.go: opens the addresses, or a free port if one is busy, and serves HTTP;
 //     reads the certificate again when its files change
+//   - requests.go: ends the requests of a server that was closed
 //   - agent.go: starts the Agent Client Protocol; connects the tool servers that its clients
 //     name
 //   - contexts.go: starts the conversation contexts, and refuses new ones at the limit of a

@@ -77,19 +77,21 @@ type Daybook struct {
 	acp           *acp.Server
 	handler       http.Handler
 	http          *http.Server // nil without a listener
+	httpRequests  *requests
 	listener      net.Listener
 	disk          *disk.Space // nil without a reserve
 	gate          *admission.Gate
 	lateReads     atomic.Uint64 // reads over HTTP that waited too long for the projections
 	// baseHeapOf is the engine whose base heap could not be stored at the start, or
 	// empty. After the start only watchDisk uses it.
-	baseHeapOf  string
-	bounds      bounds
-	httpConns   *connections.Limiter
-	socketConns *connections.Limiter
-	socket      *http.Server // in the data directory, for processes of the same user
-	owner       *owner.Server
-	watchingUse *backgroundTask
+	baseHeapOf     string
+	bounds         bounds
+	httpConns      *connections.Limiter
+	socketConns    *connections.Limiter
+	socket         *http.Server // in the data directory, for processes of the same user
+	socketRequests *requests
+	owner          *owner.Server
+	watchingUse    *backgroundTask
 
 	// draining is true from the start of Close on: runs in progress finish, and new ones are
 	// refused.
@@ -247,7 +249,7 @@ func (d *Daybook) close() error {
 	if d.acp != nil {
 		errs = append(errs, d.acp.Close())
 	}
-	errs = append(errs, d.shutdown(d.socket), d.shutdown(d.http))
+	errs = append(errs, d.shutdown(d.socket, d.socketRequests), d.shutdown(d.http, d.httpRequests))
 	if d.http == nil && d.listener != nil {
 		errs = append(errs, ignoreClosed(d.listener.Close()))
 	}
@@ -293,10 +295,11 @@ func (d *Daybook) close() error {
 }
 
 // shutdown ends an HTTP server and its requests. The server may be nil.
-func (d *Daybook) shutdown(s *http.Server) error {
+func (d *Daybook) shutdown(s *http.Server, served *requests) error {
 	if s == nil {
 		return nil
 	}
+	defer served.end()
 	ctx, stop := context.WithTimeout(context.Background(), d.opts.Runs.DrainWait)
 	defer stop()
 	if s.Shutdown(ctx) == nil {

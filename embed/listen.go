@@ -75,6 +75,7 @@ func (d *Daybook) listenHTTP() error {
 	}
 	d.http = httpapi.NewServer(d.listener.Addr().String(), d.handler)
 	d.httpConns.Bind(d.http)
+	d.httpRequests = bindRequests(d.http)
 	// The server logs errors of connections that have no request yet.
 	d.http.ErrorLog = slog.NewLogLogger(d.opts.Logger.Handler(), slog.LevelDebug)
 	listener := d.httpConns.Listener(d.listener)

@@ -42,6 +42,7 @@ func (d *Daybook) listenSocket() error {
 	}
 	d.socket = httpapi.NewServer("", d.owner.Handler(withLocalIdentity(d.handler)))
 	d.socketConns.Bind(d.socket)
+	d.socketRequests = bindRequests(d.socket)
 	d.socket.ErrorLog = slog.NewLogLogger(d.opts.Logger.Handler(), slog.LevelDebug)
 	go func() {
 		if err := d.socket.Serve(d.socketConns.Listener(l)); !errors.Is(err, http.ErrServerClosed) {
