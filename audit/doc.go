@@ -49,4 +49,5 @@
 //	verifylines.go  verifies the lines of an export or a server, and finds missing ones
 //	verifyexport.go VerifyExport: compares the files of an export with its manifest
 //	remote.go       Remote: reads a server as a Source; VerifyServer
+//	slowserver.go   ends answers of servers that send too slowly
 package audit

@@ -70,8 +70,8 @@ type Get func(ctx context.Context, path string, header ...string) (*http.Respons
 
 // NewRemote returns the server that get reaches. post is like get with the method POST and without
 // a body; the Remote requests new checkpoints with it. If post is nil or the server refuses the
-// request, the Remote uses the newest existing checkpoint.
-func NewRemote(get, post Get) *Remote { return &Remote{get, post} }
+// request, the Remote uses the newest existing checkpoint. An answer that is too slow is no answer; see withPace.
+func NewRemote(get, post Get) *Remote { return &Remote{withPace(get), withPace(post)} }
 
 const (
 	// maxAnswerBytes is the maximum length in bytes of a response held in memory: the largest blob.
