@@ -127,7 +127,7 @@ func (v *verifier) finishCosigned() {
 		r.Cosigned.Time = &at
 	}
 	if v.opts.MaxAge > 0 && policy.RequiresWitnesses() {
-		r.TooOld = at.IsZero() || time.Since(at) > v.opts.MaxAge
+		r.TooOld = at.IsZero() || v.opts.isTooOld(&at)
 	}
 }
 

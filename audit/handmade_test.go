@@ -39,6 +39,7 @@ type handmade struct {
 	newest   proof.Checkpoint
 	lost     events.Lost // what it reports
 	removed  events.Removal
+	ahead    time.Duration // by which the times of new events are in the future
 }
 
 func newHandmade(t *testing.T) *handmade {
@@ -69,7 +70,7 @@ func (h *handmade) add(d events.Data) uint64 {
 
 func (h *handmade) addOf(tenant string, d events.Data) uint64 {
 	h.t.Helper()
-	raw, err := events.Encode(events.New(tenant, time.Now(), d))
+	raw, err := events.Encode(events.New(tenant, time.Now().Add(h.ahead), d))
 	h.must(err)
 	m := events.Stored{Seq: h.last() + 1, Subject: stream.StoredSubject(1, raw.Subject), Header: raw.Header, Body: raw.Body}
 	leaf, err := proof.LeafHash(eventproof.RecordOf(m))
@@ -760,6 +761,30 @@ func TestWatchTheAgeOfATenant(t *testing.T) {
 		r, err := audit.Watch(t.Context(), audit.NewRemote(server.get, nil), audit.WatchOptions{VerifyOptions: opts, Samples: 3})
 		if err != nil || r.Verdict != want || r.SignedTime == nil {
 			t.Errorf("%s: %v, want %s\n%s", age, err, want, r)
+		}
+	}
+}
+
+// An event of the future says nothing about the age of a ledger: the clock of its server was ahead.
+func TestAgeOfTheFuture(t *testing.T) {
+	t.Parallel()
+	for ahead, want := range map[time.Duration]audit.Verdict{0: audit.Intact, time.Minute: audit.Intact, time.Hour: audit.IntactUpTo, 9000 * time.Hour: audit.IntactUpTo} {
+		h := newHandmade(t)
+		first, firstKey := h.start()
+		h.ahead = ahead
+		h.request(events.DefaultTenant, 3)
+		h.finish(first)
+		for of, verify := range h.verifyAll(audit.VerifyOptions{Keys: []string{firstKey}, MaxAge: time.Hour}) {
+			r, err := verify()
+			if err != nil || r.Verdict != want || want != audit.Intact && !strings.Contains(r.String(), "is of the future") {
+				t.Errorf("%s, %s ahead: %v, want %s\n%s", of, ahead, err, want, r)
+			}
+		}
+		out := filepath.Join(t.TempDir(), "export")
+		_, err := audit.Export(t.Context(), h.local(), audit.ExportOptions{Dir: out})
+		h.must(err)
+		if got, line, err := verdicts.StartPython(t, "--key", firstKey, "--max-age", "1h").Verdict(out); err != nil || got != verdicts.Words(want) {
+			t.Errorf("%s ahead: verify.py says %s: %s, %v", ahead, got, line, err)
 		}
 	}
 }

@@ -225,6 +225,19 @@ func (v *verifier) agreesWith(ctx context.Context, r *Remote, found, c proof.Che
 func (v *verifier) checkAge() {
 	r := v.report
 	if v.opts.MaxAge > 0 {
-		r.TooOld = r.SignedTime == nil || time.Since(*r.SignedTime) > v.opts.MaxAge
+		r.TooOld = v.opts.isTooOld(r.SignedTime)
 	}
+}
+
+// maxAhead is how far the time of an event may be in the future: that of a cosignature may be as far.
+const maxAhead = 10 * time.Minute
+
+// isTooOld reports whether a time is older than MaxAge, unknown, or of the future: an operator whose clock is ahead could
+// otherwise show an old state for as long.
+func (o VerifyOptions) isTooOld(at *time.Time) bool {
+	if at == nil {
+		return true
+	}
+	age := time.Since(*at)
+	return age > o.MaxAge || age < -maxAhead
 }

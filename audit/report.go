@@ -69,7 +69,7 @@ type Report struct {
 	Unsigned      uint64     `json:"unsigned"`
 	UnsignedSince *time.Time `json:"unsigned_since,omitempty"`
 	// SignedTime is the time of the newest event that the checkpoint of Signed covers, if it was
-	// read; that of a part is the time of its newest event. TooOld is true if it is older than VerifyOptions.MaxAge.
+	// read; that of a part is the time of its newest event. TooOld is true if it is older than VerifyOptions.MaxAge, or more than 10 minutes in the future.
 	SignedTime *time.Time `json:"signed_time,omitempty"`
 	TooOld     bool       `json:"too_old,omitempty"`
 	// Checkpoint is the checkpoint of Signed, as a signed note. Keep it for the next verification;

@@ -119,7 +119,7 @@ func (v *verifier) finishQuorum() {
 	}
 	r.Quorum, r.isPart = v.quorum(), v.proven && r.isExport
 	if v.opts.MaxAge > 0 {
-		r.TooOld = r.Quorum.Time == nil || time.Since(*r.Quorum.Time) > v.opts.MaxAge
+		r.TooOld = v.opts.isTooOld(r.Quorum.Time)
 	}
 }
 

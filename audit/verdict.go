@@ -1,6 +1,9 @@
 package audit
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // Verdict is the outcome of a verification.
 type Verdict string
@@ -95,6 +98,9 @@ func (r *Report) advice() string {
 			return "The cosignatures are older than --max-age. The witnesses of a running ledger renew them every 10 minutes: ask its operator for newer ones."
 		}
 		if r.Unsigned == 0 {
+			if r.SignedTime != nil && r.SignedTime.After(time.Now()) {
+				return "The newest event that a checkpoint covers is of the future, so nothing shows that it is not older than --max-age. Compare the clocks."
+			}
 			return "The newest event that a checkpoint covers is older than --max-age. If the ledger should have newer events, ask for them where they were recorded."
 		}
 		return "No checkpoint of a key that you trust covers the newest events: a server signs within a second after it recorded an event, and when it stops. " +

@@ -387,8 +387,8 @@ def judge(v, options, report):
             up_to, cosigned, report["cosigned"]["reason"] = 0, None, str(e)
             reasons.append(str(e))
         at = at if options.policy.quorum == "none" else cosigned
-    if options.max_age and (not at or datetime.now(timezone.utc) - at > options.max_age):
-        reasons.append("the newest event or cosignature that counts is older than --max-age")
+    if options.max_age and not (at and timedelta(minutes=-10) <= datetime.now(timezone.utc) - at <= options.max_age):
+        reasons.append("the newest event or cosignature that counts is older than --max-age, or of the future")
     elif up_to >= v.last:
         return "INTACT", ""
     return "INTACT UP TO", f"{up_to}: {'; '.join(reasons) or 'a successor gave up what the checkpoint says'}: "
