@@ -234,10 +234,10 @@ const maxAhead = 10 * time.Minute
 
 // isTooOld reports whether a time is older than MaxAge, unknown, or of the future: an operator whose clock is ahead could
 // otherwise show an old state for as long.
-func (o VerifyOptions) isTooOld(at *time.Time) bool {
+func (opts VerifyOptions) isTooOld(at *time.Time) bool {
 	if at == nil {
 		return true
 	}
 	age := time.Since(*at)
-	return age > o.MaxAge || age < -maxAhead
+	return age > opts.MaxAge || age < -maxAhead
 }
