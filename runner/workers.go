@@ -87,6 +87,10 @@ type Task struct {
 	// Globals is a JSON object. Its members are set as properties of globalThis before
 	// the script is evaluated. Empty for none.
 	Globals []byte
+	// SkipWaits fires timers without waiting for them in real time, for a run whose
+	// outcome is on record. The script's clock and the order of everything are those of a
+	// run that waits.
+	SkipWaits bool
 	// HideNames omits names that earlier runs chose from warnings, because a warning is
 	// kept when the content of a session is shredded.
 	HideNames bool

@@ -93,8 +93,9 @@ int daybook_inspect_globals(daybook_isolate*, int* count, int* unseen, daybook_b
 
 // Runs a script. servers is JSON with the servers and tools that the script may call; empty
 // means none. globals is a JSON object or empty: its members become properties of the
-// global object before V8 evaluates the script.
-void daybook_run(daybook_isolate*, daybook_script script, daybook_bytes servers, daybook_bytes globals,
+// global object before V8 evaluates the script. With skip_waits, timers do not wait in real
+// time.
+void daybook_run(daybook_isolate*, daybook_script script, daybook_bytes servers, daybook_bytes globals, int skip_waits,
                  daybook_result* result);
 // Saves the heap. Afterwards the isolate can only be disposed of, also after an error. The
 // isolate owns the blob, which is valid until daybook_dispose.

@@ -56,6 +56,9 @@ type Config struct {
 	// Globals is a JSON object. Run defines its members on the global object before it
 	// evaluates the script. Empty means none.
 	Globals []byte
+	// SkipWaits fires timers without waiting for them in real time. The order of everything
+	// in the run, and its clock, stay the same.
+	SkipWaits bool
 }
 
 // Output receives console messages on the isolate's thread.
@@ -102,7 +105,9 @@ type Isolate struct {
 	host    cgo.Handle
 	servers []byte // Config.Servers
 	globals []byte // Config.Globals
-	pinned  runtime.Pinner
+	// skipWaits is 1 with Config.SkipWaits.
+	skipWaits C.int
+	pinned    runtime.Pinner
 
 	mu      sync.Mutex // guards the fields below from Terminate
 	ptr     *C.daybook_isolate
@@ -174,7 +179,7 @@ func newIsolate(cfg Config, heap, prelude []byte, plainBase bool) (*Isolate, err
 		i.host = cgo.NewHandle(cfg.Host)
 		c.host = C.uintptr_t(i.host)
 	}
-	i.servers, i.globals = cfg.Servers, cfg.Globals
+	i.keepInputs(cfg)
 	c.heap_limit, c.buffer_limit = C.size_t(cfg.HeapLimit), C.size_t(cfg.BufferLimit)
 	for n, b := range cfg.Seed {
 		c.seed[n] = C.uint8_t(b)
@@ -191,7 +196,7 @@ func newIsolate(cfg Config, heap, prelude []byte, plainBase bool) (*Isolate, err
 }
 
 // Assign sets the fields that were not known when a prewarmed isolate was created: Seed, Start,
-// Output, Servers, Host and Globals of cfg. The other fields of cfg must be equal to those that
+// Output, Servers, Host, Globals and SkipWaits of cfg. The other fields of cfg must be equal to those that
 // the isolate was created with. Call it before Run.
 func (i *Isolate) Assign(cfg Config) error {
 	if i.ptr == nil {
@@ -211,13 +216,21 @@ func (i *Isolate) Assign(cfg Config) error {
 	if cfg.Host != nil {
 		i.host = cgo.NewHandle(cfg.Host)
 	}
-	i.servers, i.globals = cfg.Servers, cfg.Globals
+	i.keepInputs(cfg)
 	var seed [16]C.uint8_t
 	for n, b := range cfg.Seed {
 		seed[n] = C.uint8_t(b)
 	}
 	C.daybook_assign(i.ptr, &seed[0], C.double(toMillis(cfg.Start)), C.uintptr_t(i.output), C.uintptr_t(i.host))
 	return nil
+}
+
+// keepInputs keeps the fields of cfg that Run uses.
+func (i *Isolate) keepInputs(cfg Config) {
+	i.servers, i.globals, i.skipWaits = cfg.Servers, cfg.Globals, 0
+	if cfg.SkipWaits {
+		i.skipWaits = 1
+	}
 }
 
 // Status is how a run ended.
@@ -306,7 +319,7 @@ func (i *Isolate) Run(script Script) (Result, error) {
 		name:     cBytes([]byte(script.Name)),
 		file:     cBytes([]byte(script.File)),
 		mappings: cBytes([]byte(script.Mappings)),
-	}, cBytes(i.servers), cBytes(i.globals), &c)
+	}, cBytes(i.servers), cBytes(i.globals), i.skipWaits, &c)
 
 	i.mu.Lock()
 	i.running = false

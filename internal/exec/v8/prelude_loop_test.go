@@ -1,6 +1,7 @@
 package v8_test
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -68,6 +69,55 @@ func TestTimers(t *testing.T) {
 			if r.Status != v8.Completed || !slices.Equal(logged(got), test.want) {
 				t.Errorf("%s (%s): %v %s\n got %q\nwant %q", test.name, mode.name, r.Status, textOf(r), logged(got), test.want)
 			}
+		}
+	}
+}
+
+// With SkipWaits timers fire without a wait, in the same order and at the same times of the
+// script's clock, and the run leaves the same heap.
+func TestSkipWaits(t *testing.T) {
+	const source = `
+		const t0 = Date.now(), seen = [];
+		const at = (name) => seen.push([name, Date.now() - t0, Math.random()]);
+		setTimeout(at, DAY, "day");
+		const h = setInterval(() => { at("interval"); if (seen.length > 6) clearInterval(h); }, DAY / 8);
+		setImmediate(at, "immediate");
+		for await (const d of [3, 1, 2].map(n => new Promise(done => setTimeout(done, n * DAY / 10, n)))) at(d);
+		setTimeout(at, 5 * DAY, "left").unref();
+		await new Promise(done => setTimeout(done, DAY));
+		JSON.stringify(seen)`
+	ofDay := func(ms string) string { return strings.ReplaceAll(source, "DAY", ms) }
+	waited, skipped := run(t, v8.Config{}, ofDay("80")), run(t, v8.Config{SkipWaits: true}, ofDay("80"))
+	if waited.Status != v8.Completed || waited.text != skipped.text || !bytes.Equal(waited.heap, skipped.heap) {
+		t.Errorf("with waits: %v %s\nwithout: %v %s\nequal heaps: %t", waited.Status, waited.text, skipped.Status, skipped.text, bytes.Equal(waited.heap, skipped.heap))
+	}
+	for _, mode := range modes {
+		mode.cfg.SkipWaits = true
+		if r, _ := print(t, mode.cfg, ofDay("86400000")); r.Status != v8.Completed || !strings.Contains(textOf(r), `["day",86400000,`) {
+			t.Errorf("%s: %v %s", mode.name, r.Status, textOf(r))
+		}
+	}
+}
+
+// WebAssembly is compiled in the background before any timer fires, however long it takes.
+func TestCompilationEndsBeforeTimers(t *testing.T) {
+	// A module with many functions, so that its compilation outlasts the start of the loop.
+	const source = `
+		const leb = (n) => { const b = []; do { b.push(n & 0x7f | (n > 0x7f ? 0x80 : 0)); n >>>= 7; } while (n > 0); return b; };
+		const section = (id, body) => [id, ...leb(body.length), ...body];
+		const count = 3000, code = [0, ...Array(40).fill([0x41, 7, 0x1a]).flat(), 0x0b];
+		const module = new Uint8Array([0, 0x61, 0x73, 0x6d, 1, 0, 0, 0,
+			...section(1, [1, 0x60, 0, 0]),
+			...section(3, [...leb(count), ...Array(count).fill(0)]),
+			...section(10, [...leb(count), ...Array(count).fill([...leb(code.length), ...code]).flat()])]);
+		const seen = [];
+		setTimeout(() => seen.push("timer"), 1);
+		WebAssembly.compile(module).then(() => seen.push("compiled"));
+		await new Promise(done => setTimeout(done, 2));
+		seen.join()`
+	for _, cfg := range []v8.Config{{Plain: true}, {Plain: true, SkipWaits: true}} {
+		if r, _ := print(t, cfg, source); r.Status != v8.Completed || textOf(r) != "compiled,timer" {
+			t.Errorf("skip %t: %v %s", cfg.SkipWaits, r.Status, textOf(r))
 		}
 	}
 }

@@ -16,7 +16,7 @@ var errProtocol = errors.New("worker broke protocol")
 
 // helloMagic identifies the worker protocol and its version in the first frame. A process
 // that reads anything else from its standard input was not started by a Pool.
-const helloMagic = "daybook worker protocol 6"
+const helloMagic = "daybook worker protocol 7"
 
 // helloMessage is the first message to a worker.
 type helloMessage struct {
@@ -59,6 +59,8 @@ type taskHeader struct {
 	ServersSize int `json:"servers_size"`
 	// GlobalsSize is the size of runner.Task.Globals, the second part.
 	GlobalsSize int `json:"globals_size,omitempty"`
+	// SkipWaits is runner.Task.SkipWaits.
+	SkipWaits bool `json:"skip_waits,omitempty"`
 }
 
 // check returns errProtocol for sizes that no task has.

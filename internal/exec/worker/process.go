@@ -240,6 +240,7 @@ func (p *process) send(t *runner.Task) error {
 		Seed:        t.Seed,
 		StartMicros: t.Start.UnixMicro(),
 		GlobalsSize: len(t.Globals),
+		SkipWaits:   t.SkipWaits,
 	}
 	var servers []byte
 	if len(t.Servers) > 0 {

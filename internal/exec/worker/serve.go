@@ -290,6 +290,7 @@ func (s *server) run(j *job) error {
 		Servers:     j.servers,
 		Host:        link,
 		Globals:     j.globals,
+		SkipWaits:   j.SkipWaits,
 	})
 	j.heap.release() // the isolate has a copy, and saving needs the memory
 	if err != nil {
