@@ -334,6 +334,9 @@ func (d *HostReturned) prepared() (Data, []string) {
 	return &copied, blobsOf(d.Content.Plain.Result)
 }
 
+func (d *ExecutionReplayed) sealable() sealable         { return &d.Content }
+func (d *ExecutionReplayed) prepared() (Data, []string) { c := *d; return &c, nil }
+
 func (d *SessionOpened) sealable() sealable         { return &d.Content }
 func (d *SessionOpened) prepared() (Data, []string) { c := *d; return &c, nil }
 

@@ -255,6 +255,11 @@ func examples() []events.Data {
 			Note:  "daybook-signers-v1\ndaybook/" + webhook + "/2\n3\n…\n\n\u2014 daybook/" + webhook + "/2 AAAA\n",
 			Actor: events.Actor{Principal: "daybook", Transport: "embed"},
 		},
+		&events.ExecutionReplayed{
+			ExecutionID: execution, EndedAt: 1049, Verdict: events.ReplayDifferent, Stopped: true, Compared: []events.ReplayPart{events.ReplayOutput, events.ReplayCalls},
+			Part: events.ReplayOutput, Line: 3, Call: 1, Reason: "timeout", Engine: events.Engine{ID: "e1b2c3", V8Version: "13.6.233.10", Flags: "--random-seed=1", PreludeSHA256: heapOut, SnapshotFormat: 1}, Heap: heapOut, WallMillis: 41, Actor: client,
+			Content: events.Plain(events.ReplayedContent{Recorded: "Oslo 59.91", Replayed: "Oslo 59.92"}),
+		},
 	}
 }
 

@@ -103,6 +103,8 @@ func TestSubjects(t *testing.T) {
 			want = events.RunSubject("default", "default", execution)
 		case events.TypeExecutionOutput, events.TypeExecutionOutputTruncated:
 			want = out
+		case events.TypeExecutionReplayed:
+			want = events.ReplaySubject("default", execution)
 		case events.TypeHeapTagged, events.TypeHeapCollected:
 			want, about = events.HeapSubject("default", heapOut), heapOut
 		case events.TypeSessionShredded:

@@ -54,6 +54,7 @@ var kinds = []kind{
 	rowOf(TypeSessionReset, func(d *SessionReset) string { return d.SessionID }, (*SessionReset).subject, concernsSession),
 	row(TypeBlobsLost, func(d *BlobsLost) string { return d.Volume.Stream() }, tenantOnly(LossSubject), concernsOther),
 	row(TypeLedgerSignersChanged, func(d *LedgerSignersChanged) string { return d.LedgerID }, tenantOnly(SignersSubject), concernsOther),
+	row(TypeExecutionReplayed, func(d *ExecutionReplayed) string { return d.ExecutionID }, ReplaySubject, concernsExecution),
 }
 
 // kind is a row of kinds.
@@ -210,5 +211,6 @@ func (*SessionShredded) fact()          {}
 func (*LedgerVolumeRemoved) fact()      {}
 func (*SessionReset) fact()             {}
 func (*LedgerSignersChanged) fact()     {}
+func (*ExecutionReplayed) fact()        {}
 func (*BlobsLost) fact()                {}
 func (*Unknown) fact()                  {}

@@ -42,6 +42,13 @@ func OutSubject(tenant, execution string) string {
 	return tenant + ".out." + hex.EncodeToString(sum[:1])
 }
 
+// ReplaySubject returns the subject of the replays of an execution. All executions of a
+// tenant share 256 subjects, because each subject costs memory.
+func ReplaySubject(tenant, execution string) string {
+	sum := sha256.Sum256([]byte(execution))
+	return tenant + ".replay." + hex.EncodeToString(sum[:1])
+}
+
 // SessionSubject returns the subject of the entries of a named session.
 func SessionSubject(tenant, session string) string {
 	return tenant + ".session." + session

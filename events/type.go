@@ -55,6 +55,7 @@ const (
 	TypeSessionReset             Type = "daybook.session.reset.v1"
 	TypeBlobsLost                Type = "daybook.blobs.lost.v1"
 	TypeLedgerSignersChanged     Type = "daybook.ledger.signers_changed.v1"
+	TypeExecutionReplayed        Type = "daybook.execution.replayed.v1"
 )
 
 // Terminal reports whether an event of this type ends its execution.

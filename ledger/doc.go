@@ -29,6 +29,7 @@
 //   - retry.go: repeats a decision after a conflict, and decides when to stop
 //   - locks.go: locks a session or heaps in this process, so that writers conflict less often
 //   - history.go: derives the state of an execution from its control events
+//   - recording.go: reads an ended execution with all of its inputs, to execute it again
 //   - validate.go: refuses arguments by size and form; sets the limits of a run from its
 //     request and the defaults
 //   - submit.go: records the request of a run; finds an earlier one with its idempotency key,

@@ -44,6 +44,9 @@ type RecordedCall struct {
 	// Answer is nil if the answer is not recorded, or if the call was cancelled and its
 	// answer was never given to the script.
 	Answer *RecordedAnswer
+	// Arguments is the JSON text of the arguments; nil if only its hash is recorded, or if
+	// it is encrypted and the key is not available.
+	Arguments *events.Body
 
 	keyID string
 	// keyedHash returns the keyed hash of a hash; nil if the hash is recorded as it is.
@@ -197,7 +200,7 @@ func (l *Ledger) answerText(ctx context.Context, tenant string, number int, keyI
 func (h *history) applyHost(e *events.Event) {
 	switch d := e.Data.(type) {
 	case *events.HostCalled:
-		h.calls = append(h.calls, RecordedCall{Number: d.Number, Server: d.Server, Tool: d.Tool, ArgumentsSHA256: d.ArgumentsSHA256, keyID: events.ContentKeyID(d)})
+		h.calls = append(h.calls, RecordedCall{Number: d.Number, Server: d.Server, Tool: d.Tool, ArgumentsSHA256: d.ArgumentsSHA256, Arguments: d.Content.Value().Arguments, keyID: events.ContentKeyID(d)})
 	case *events.HostReturned:
 		if d.Number < 1 || d.Number > len(h.calls) || d.Outcome == events.HostCancelled {
 			return // the answer of a cancelled call was never given to the script

@@ -196,6 +196,7 @@ func (a *attempt) run(runCtx context.Context, releaseSlot func()) error {
 	res.Usage.WallMillis = time.Since(startedAt).Milliseconds()
 	recordErr, _ := errors.AsType[*recordError](workErr)
 	notStarted, _ := errors.AsType[*NotStartedError](workErr)
+	diverged, _ := errors.AsType[*DivergedError](workErr)
 	switch cause := context.Cause(runCtx); {
 	case recordErr != nil && recordErr.isPermanent():
 		why := "the answer to call %d is damaged or no longer in the blob store"
@@ -217,7 +218,7 @@ func (a *attempt) run(runCtx context.Context, releaseSlot func()) error {
 			return fmt.Errorf("hand the run back: %w", err)
 		}
 		return fmt.Errorf("run the script: %w", workErr)
-	case errors.Is(workErr, errDiverged):
+	case diverged != nil:
 		res.Reason, res.Error = ledger.ReasonInterrupted, "The run was interrupted and cannot continue from its recorded calls: "+workErr.Error()
 		return a.complete(run, events.StatusFailed, res)
 	case errors.Is(cause, errCancelled):

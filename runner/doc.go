@@ -34,8 +34,8 @@
 //   - outputpace.go: limits the rate of recorded output of all runs
 //   - hostcallbroker.go: records and performs the host calls of a script; decides which answer
 //     or timer it receives next, and sets its clock
-//   - replayhost.go: answers the host calls of a resumed run from the ledger, and detects
-//     calls that differ
+//   - replayhost.go: answers the host calls of a resumed or replayed run from the ledger, and
+//     detects calls that differ
 //   - ending.go: stores the heap and records the outcome of a script that reached its end;
 //     decides which failures are tried again
 //   - stats.go: counts for metrics

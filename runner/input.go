@@ -24,6 +24,15 @@ const (
 	ReasonHeapCollected      = "heap_collected"
 )
 
+// IsRefusal reports whether a run with this reason failed before its script started.
+func IsRefusal(reason string) bool {
+	switch reason {
+	case ReasonSourceMissing, ReasonSourceDamaged, ReasonSourceSealed, ReasonHeapDamaged, ReasonHeapEngineMismatch, ReasonHeapUnavailable, ReasonHeapCollected, ledger.ReasonSessionHeadLost:
+		return true
+	}
+	return false
+}
+
 // maxHeapReadTries is the number of tries of this runner to read the heap of a run
 // before the run fails. With the default delays that takes about three minutes; a blob
 // store that recovers earlier costs the run nothing.

@@ -88,7 +88,7 @@ type Task struct {
 	// the script is evaluated. Empty for none.
 	Globals []byte
 	// SkipWaits fires timers without waiting for them in real time, for a run whose
-	// outcome is on record. The script's clock and the order of everything are those of a
+	// outcome is recorded. The script's clock and the order of everything are those of a
 	// run that waits.
 	SkipWaits bool
 	// HideNames omits names that earlier runs chose from warnings, because a warning is

@@ -91,6 +91,7 @@ var allowed = map[string][]string{
 	"internal/exec/v8":               {"C"},
 	"internal/exec/sandbox":          {},
 	"internal/exec/typescript":       {},
+	"internal/exec/replay":           {"events", "ledger", "runner"},
 	"internal/exec/worker":           {"events", "runner", "internal/exec/v8", "internal/exec/sandbox", "internal/exec/typescript"},
 	"internal/dev/conformance":       {"mcp", "embed"},
 	"internal/dev/frozen":            {},

@@ -1,0 +1,21 @@
+// Package replay executes a recorded run again and compares it with the record.
+//
+// A replay has the recorded source, input heap, engine, seed and start time. Host calls are
+// answered from the ledger, at the recorded times of the script's clock, and no tool is
+// called. Timers fire without a wait. The replay writes nothing: output and heap are
+// compared and dropped.
+//
+// A run that reached its end is compared to the end: its output with level and time of each
+// line, its calls, status, result, error and heap. A run that was stopped (by its time
+// limit, by a client, for lack of memory, with its worker or its server) is compared up to
+// the last recorded line and call; the replay is then stopped.
+//
+// The package records no event and decides for no tenant who may replay; ledger and embed
+// do. It runs no JavaScript itself: workers do (internal/exec/worker).
+//
+// The files, in reading order:
+//
+//   - replay.go: Replayer: makes the task of a recorded run, runs it, and compares the end
+//   - output.go: compares output with the record while it is written
+//   - difference.go: Report and Difference; shortens texts to what a person needs to see
+package replay

@@ -1,0 +1,203 @@
+package replay
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"iter"
+	"strings"
+	"time"
+
+	"daybook/events"
+)
+
+// errReached stops the replay of a run that was stopped, once all of its record is
+// reproduced.
+var errReached = errors.New("the whole record is reproduced")
+
+// errDiffers stops a replay whose output differs.
+var errDiffers = errors.New("the output differs")
+
+// outputComparison compares the output of a replay with the record while it is written. It
+// holds no more than one piece of a line of each.
+type outputComparison struct {
+	// isStopped is true if the recorded run was stopped: further output of the replay is
+	// then no difference. isTruncated is true if the record has only the beginning of the
+	// output.
+	isStopped, isTruncated bool
+
+	next func() (events.Line, error, bool)
+	stop func()
+
+	// recorded is the rest of the recorded piece that is compared, with its line end;
+	// start is the piece. After the last piece recorded is empty and isAtEnd is true.
+	recorded string
+	start    events.Line
+	isAtEnd  bool
+
+	line       int64  // the number of the line that is compared
+	isMidLine  bool   // a part of it is compared, and is equal
+	equal      string // the last bytes of that part
+	difference *Difference
+	hash       hash.Hash // of the output of the replay
+}
+
+// compareOutput returns a comparison with recorded output, which begins at a line. The
+// caller MUST call stop.
+func compareOutput(ctx context.Context, output func(context.Context, func(events.Line) error) error, firstLine int64) *outputComparison {
+	errStop := errors.New("no further line is needed")
+	next, stop := iter.Pull2(func(yield func(events.Line, error) bool) {
+		err := output(ctx, func(l events.Line) error {
+			if !yield(l, nil) {
+				return errStop
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, errStop) {
+			yield(events.Line{}, err)
+		}
+	})
+	return &outputComparison{next: next, stop: stop, line: firstLine, hash: sha256.New()}
+}
+
+// load makes sure that recorded is not empty. It returns false after the last piece.
+func (c *outputComparison) load() (bool, error) {
+	for c.recorded == "" && !c.isAtEnd {
+		l, err, ok := c.next()
+		if err != nil {
+			return false, err
+		}
+		c.start, c.recorded, c.isAtEnd = l, textOf(l), !ok
+		if !ok {
+			c.recorded = ""
+		}
+	}
+	return c.recorded != "", nil
+}
+
+// textOf returns the bytes of a piece in the output.
+func textOf(l events.Line) string {
+	if l.Continued {
+		return l.Text
+	}
+	return l.Text + "\n"
+}
+
+// take compares a piece of the replay's output. It returns errDiffers at the first
+// difference, errReached behind the record of a run that was stopped, and errors of the
+// record.
+func (c *outputComparison) take(l events.Line) error {
+	text := textOf(l)
+	c.hash.Write([]byte(text))
+	for text != "" {
+		ok, err := c.load()
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return c.beyondRecord(text)
+		}
+		if !c.isMidLine {
+			if err := c.compareStart(l); err != nil {
+				return err
+			}
+		}
+		n := min(len(text), len(c.recorded))
+		if text[:n] != c.recorded[:n] {
+			return c.differs(text)
+		}
+		c.advance(text[:n])
+		text, c.recorded = text[n:], c.recorded[n:]
+	}
+	return nil
+}
+
+// compareStart compares the level and the time of a line.
+func (c *outputComparison) compareStart(l events.Line) error {
+	recorded, replayed := cmp.Or(c.start.Level, events.LevelLog), cmp.Or(l.Level, events.LevelLog)
+	if recorded == replayed && c.start.TimeMillis == l.TimeMillis {
+		return nil
+	}
+	describe := func(l events.Line, level events.Level) string {
+		at := time.UnixMilli(l.TimeMillis).UTC().Format("2006-01-02T15:04:05.000Z")
+		return fmt.Sprintf("%s at %s: %s", level, at, excerpt(l.Text, 0, 0))
+	}
+	return c.report(describe(c.start, recorded), describe(l, replayed))
+}
+
+// advance notes that both outputs have text, which holds at most one line end, at its end.
+func (c *outputComparison) advance(text string) {
+	if strings.HasSuffix(text, "\n") {
+		c.line++
+		c.isMidLine, c.equal = false, ""
+		return
+	}
+	c.isMidLine = true
+	c.equal += text
+	c.equal = c.equal[max(len(c.equal)-excerptBefore, 0):]
+}
+
+// beyondRecord is called for output after the last recorded piece.
+func (c *outputComparison) beyondRecord(text string) error {
+	switch {
+	case c.isTruncated:
+		return nil // its hash is compared at the end
+	case c.isStopped:
+		return errReached
+	case c.isMidLine:
+		return c.differs(text)
+	}
+	return c.report("(no further line)", excerpt(strings.TrimSuffix(text, "\n"), 0, 0))
+}
+
+// differs is called if the current line continues in different ways. The last line of a run
+// that was stopped may have been cut: the record ends it where the worker had not.
+func (c *outputComparison) differs(text string) error {
+	recorded := c.recorded
+	if c.isStopped && recorded == "\n" {
+		c.recorded = ""
+		ok, err := c.load()
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return errReached
+		}
+	}
+	return c.report(excerpts(c.equal+strings.TrimSuffix(recorded, "\n"), c.equal+strings.TrimSuffix(text, "\n")))
+}
+
+func (c *outputComparison) report(recorded, replayed string) error {
+	c.difference = &Difference{Part: events.ReplayOutput, Line: c.line, Recorded: recorded, Replayed: replayed}
+	return errDiffers
+}
+
+// isReproduced reports whether the replay has written all recorded output.
+func (c *outputComparison) isReproduced() (bool, error) {
+	left, err := c.load()
+	return !left, err
+}
+
+// end compares the end of the output of a run that reached its end with its recorded
+// totals. keyed returns a hash in the form of the record. It returns errDiffers if recorded
+// output is missing, or if the hash of output beyond the record differs.
+func (c *outputComparison) end(totals *events.OutputTotals, keyed func(hash string) (string, error)) error {
+	left, err := c.load()
+	switch {
+	case err != nil:
+		return err
+	case left:
+		return c.report(excerpt(c.equal+strings.TrimSuffix(c.recorded, "\n"), 0, len(c.equal)), c.equal+"(no further output)")
+	case totals == nil:
+		return nil
+	}
+	sum, err := keyed(hex.EncodeToString(c.hash.Sum(nil)))
+	if err != nil || sum == totals.SHA256 {
+		return err
+	}
+	return c.report("SHA-256 of the output "+totals.SHA256, "SHA-256 of the output "+sum)
+}

@@ -1,0 +1,432 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"daybook/events"
+	"daybook/ledger"
+	"daybook/runner"
+)
+
+// Reasons of runs that are not replayed.
+const (
+	ReasonNotExecuted     = "not_executed"     // no script was started
+	ReasonContentShredded = "content_shredded" // the source, output or an answer is shredded
+	ReasonSourceMissing   = "source_missing"   // the source or a value is not in the blob store
+	ReasonHeapMissing     = "heap_missing"     // the input heap is not in the blob store
+	ReasonHeapCollected   = "heap_collected"   // the input heap was deleted deliberately
+	ReasonEngine          = "engine"           // the input heap belongs to another engine
+	ReasonAnswerNotKept   = "answer_not_kept"  // only the hash of an answer is recorded
+	ReasonTimeout         = "timeout"          // the replay did not end in time
+	ReasonDamaged         = "damaged"          // a blob of the record is damaged
+)
+
+// Limits of the time of a replay. A run that takes T may take longer when it is replayed on
+// a slower machine.
+const (
+	timeoutFactor = 4
+	minTimeout    = 10 * time.Second
+	// stoppedTimeout limits the replay of a run that was stopped and left neither output nor
+	// calls: there is nothing to reach.
+	stoppedTimeout = time.Second
+)
+
+// Heaps reads heaps by tenant and hash.
+type Heaps interface {
+	// Heap returns a heap after it checked the hash. Errors are events.ErrNotFound,
+	// events.ErrRemoved, events.ErrDamaged, and others if the store cannot answer now.
+	Heap(ctx context.Context, tenant, hash string) ([]byte, events.HeapInfo, error)
+}
+
+// Options are what a Replayer uses.
+type Options struct {
+	Workers runner.Workers
+	Heaps   Heaps
+	// Memory limits the memory that heaps take; nil for no limit.
+	Memory runner.Memory
+}
+
+// Replayer executes recorded runs again. It is safe for concurrent use.
+type Replayer struct{ opts Options }
+
+// New returns a Replayer.
+func New(opts Options) *Replayer { return &Replayer{opts} }
+
+// Replay executes a recorded run again and compares it. An error means that there is no
+// verdict: ctx has ended, or the workers or the store cannot serve it now.
+func (r *Replayer) Replay(ctx context.Context, rec *ledger.Recording) (Report, error) {
+	started := time.Now()
+	p := &replay{rec: rec, heaps: r.opts.Heaps, workers: r.opts.Workers}
+	if r.opts.Memory != nil {
+		memory := runner.MemoryAccount(nil)
+		ctx, memory = r.opts.Memory.OpenAccount(ctx)
+		defer memory.Release()
+		p.memory = memory
+	}
+	report, err := p.replay(ctx)
+	if err != nil {
+		if reason, message := whyNot(err); reason != "" {
+			report, err = p.impossible(reason, message), nil
+		} else {
+			err = fmt.Errorf("replay execution %s: %w", rec.Request.ExecutionID, err)
+		}
+	}
+	report.WallTime = time.Since(started)
+	return report, err
+}
+
+// replay is one replay.
+type replay struct {
+	rec     *ledger.Recording
+	heaps   Heaps
+	workers runner.Workers
+	memory  runner.MemoryAccount // nil for no limit
+
+	engine  events.Engine
+	host    *runner.ReplayHost
+	output  *outputComparison
+	outcome runner.Outcome
+}
+
+// whyNot returns why a run can never be replayed, or an empty reason if another try may
+// succeed.
+func whyNot(err error) (reason, message string) {
+	missing, _ := errors.AsType[*runner.RecordEndsError](err)
+	switch {
+	case errors.Is(err, events.ErrShredded):
+		return ReasonContentShredded, "the content of the run was shredded"
+	case errors.Is(err, events.ErrDamaged):
+		return ReasonDamaged, err.Error()
+	case errors.Is(err, events.ErrRemoved):
+		return ReasonHeapCollected, "the input heap was deleted"
+	case errors.Is(err, events.ErrNotFound):
+		return ReasonSourceMissing, err.Error()
+	case missing != nil && missing.Number > 0:
+		return ReasonAnswerNotKept, missing.Error()
+	}
+	return "", ""
+}
+
+func (p *replay) impossible(reason, message string) Report {
+	report := p.newReport(events.NotReplayed)
+	report.Reason, report.Message = reason, message
+	return report
+}
+
+func (p *replay) newReport(verdict events.ReplayVerdict) Report {
+	report := Report{Verdict: verdict, Stopped: p.isStopped(), Engine: p.engine}
+	if p.rec.Started != nil {
+		report.RecordedEngine = p.rec.Started.Engine
+	}
+	if len(p.outcome.Heap) > 0 {
+		report.Heap = events.Hash(p.outcome.Heap)
+	}
+	return report
+}
+
+// isStopped reports whether the recorded run was stopped before its end.
+func (p *replay) isStopped() bool {
+	if p.rec.Status == events.StatusCompleted {
+		return false
+	}
+	switch p.rec.Ending.Reason {
+	case runner.ReasonException, runner.ReasonSyntaxError, runner.ReasonNeverSettled, runner.ReasonUnserializableHeap:
+		return false
+	}
+	return true
+}
+
+func (p *replay) replay(ctx context.Context) (Report, error) {
+	if p.rec.Started == nil || runner.IsRefusal(p.rec.Ending.Reason) {
+		return p.impossible(ReasonNotExecuted, "no script was started"), nil
+	}
+	if err := p.rec.ContentAvailable(); err != nil {
+		return Report{}, err
+	}
+	var err error
+	if p.engine, err = p.workers.Engine(ctx, p.rec.Request.Stateful); err != nil {
+		return Report{}, fmt.Errorf("read the engine of the workers: %w", err)
+	}
+	task, report, err := p.newTask(ctx)
+	if err != nil || report != nil {
+		if report == nil {
+			report = &Report{}
+		}
+		return *report, err
+	}
+	p.output = compareOutput(ctx, p.rec.Output, p.rec.Started.FirstLine)
+	defer p.output.stop()
+	p.output.isStopped = p.isStopped()
+	p.output.isTruncated = p.rec.Ending.Output != nil && p.rec.Ending.Output.Truncated
+	if p.output.isStopped {
+		nothing, err := p.isReproduced()
+		if err != nil {
+			return Report{}, err
+		}
+		if nothing {
+			task.Timeout = stoppedTimeout
+		}
+	}
+	p.outcome, err = p.workers.Run(ctx, task, p.takeLines)
+	return p.compare(ctx, err)
+}
+
+// takeLines compares output while it is written.
+func (p *replay) takeLines(_ context.Context, lines []events.Line) error {
+	for _, l := range lines {
+		if err := p.output.take(l); err != nil {
+			return err
+		}
+	}
+	if p.output.isStopped {
+		if done, err := p.isReproduced(); err != nil || done {
+			return errors.Join(err, errReached)
+		}
+	}
+	return nil
+}
+
+// Call implements runner.Host.
+func (p *replay) Call(ctx context.Context, number int, server, tool string, arguments []byte) error {
+	return p.host.Call(ctx, number, server, tool, arguments)
+}
+
+// Next implements runner.Host. It ends the replay of a run that was stopped before the
+// script takes a step beyond the record.
+func (p *replay) Next(ctx context.Context, due time.Time) (runner.HostAnswer, error) {
+	if p.output.isStopped {
+		if done, err := p.isReproduced(); err != nil || done {
+			return runner.HostAnswer{}, errors.Join(err, errReached)
+		}
+	}
+	return p.host.Next(ctx, due)
+}
+
+// isReproduced reports whether the replay has written all recorded output and has made all
+// recorded calls.
+func (p *replay) isReproduced() (bool, error) {
+	done, err := p.output.isReproduced()
+	return done && p.host.IsComplete(), err
+}
+
+// newTask returns the task of the recorded run. If it cannot be run, newTask returns the
+// report that says why.
+func (p *replay) newTask(ctx context.Context) (t runner.Task, report *Report, err error) {
+	req, s := p.rec.Request, p.rec.Started
+	content := req.Content.Value()
+	code, err := p.rec.Text(ctx, &content.Source)
+	if err != nil {
+		return t, nil, err
+	}
+	hash, err := p.rec.KeyedHash(events.Hash(code))
+	if err != nil {
+		return t, nil, err
+	}
+	if hash != req.SourceSHA256 {
+		return t, nil, fmt.Errorf("the source does not match its hash %s: %w", req.SourceSHA256, events.ErrDamaged)
+	}
+	globals, err := p.rec.Text(ctx, content.Globals)
+	if err != nil {
+		return t, nil, err
+	}
+	var heap []byte
+	if s.InputHeap != "" {
+		if p.engine.ID != s.Engine.ID {
+			r := p.impossible(ReasonEngine, fmt.Sprintf("the input heap was made by engine %s, and the workers have engine %s", s.Engine.ID, p.engine.ID))
+			return t, &r, nil
+		}
+		heap, _, err = p.heaps.Heap(ctx, req.Tenant, s.InputHeap)
+		if errors.Is(err, events.ErrNotFound) {
+			r := p.impossible(ReasonHeapMissing, fmt.Sprintf("the input heap %s is not in the blob store", s.InputHeap))
+			return t, &r, nil
+		}
+		if err != nil {
+			return t, nil, fmt.Errorf("read heap %s: %w", s.InputHeap, err)
+		}
+	}
+	limit := int64(s.Limits.HeapMemoryMaxMB) << 20
+	p.host = runner.NewReplayHost(p.rec.Calls)
+	t = runner.Task{
+		Tenant: req.Tenant, Session: req.SessionID, Code: code, FileName: req.ShownFileName(), Globals: globals, Heap: heap, Stateful: req.Stateful,
+		HeapLimitBytes: limit, ArrayBufferLimitBytes: limit, Seed: p.rec.Seed, Start: s.StartTime.Time, SkipWaits: true, HideNames: req.ContentKeyID() != "",
+		Timeout: max(timeoutFactor*time.Duration(s.Limits.ExecutionTimeoutSecs)*time.Second, minTimeout),
+	}
+	if len(p.rec.Callable) > 0 {
+		t.Servers, t.Host = p.rec.Callable, p
+	}
+	if p.memory != nil {
+		t.ReserveHeap, t.OnHeapReceived = p.memory.Reserve, p.memory.Release
+	}
+	return t, nil, nil
+}
+
+// compare returns the report about a replay that has ended with an outcome, or with the
+// error of Workers.Run.
+func (p *replay) compare(ctx context.Context, runErr error) (Report, error) {
+	diverged, _ := errors.AsType[*runner.DivergedError](runErr)
+	recordEnds, _ := errors.AsType[*runner.RecordEndsError](runErr)
+	switch {
+	case errors.Is(runErr, errReached):
+		return p.identical(events.ReplayOutput, events.ReplayCalls), nil
+	case errors.Is(runErr, errDiffers):
+		return p.different(*p.output.difference), nil
+	case p.isStopped() && (diverged != nil && diverged.Recorded == nil || recordEnds != nil && recordEnds.Number == 0):
+		// The script went on: its next step is not recorded.
+		return p.compareStopped()
+	case diverged != nil:
+		return p.different(p.callDifference(ctx, diverged)), nil
+	case recordEnds != nil && recordEnds.Number == 0:
+		return p.different(Difference{Part: events.ReplayCalls, Recorded: "(no further answer)", Replayed: "the script waits for an answer"}), nil
+	case runErr != nil:
+		return Report{}, runErr
+	case p.isStopped():
+		return p.compareStopped()
+	case p.outcome.Status == events.StatusTimedOut:
+		return p.impossible(ReasonTimeout, "the replay did not end within its time limit; the machine may be much slower than the one of the run"), nil
+	}
+	return p.compareEnd(ctx)
+}
+
+// compareStopped compares the replay of a run that was stopped.
+func (p *replay) compareStopped() (Report, error) {
+	done, err := p.output.isReproduced()
+	switch {
+	case err != nil:
+		return Report{}, err
+	case done && p.host.IsComplete():
+		return p.identical(events.ReplayOutput, events.ReplayCalls), nil
+	case p.outcome.Status == events.StatusTimedOut:
+		return p.impossible(ReasonTimeout, "the replay did not reach the last recorded line and call within its time limit"), nil
+	}
+	if err := p.output.end(nil, nil); !errors.Is(err, errDiffers) {
+		return p.different(p.missingCall()), err
+	}
+	return p.different(*p.output.difference), nil
+}
+
+func (p *replay) missingCall() Difference {
+	number := p.host.MissingCall()
+	d := Difference{Part: events.ReplayCalls, Call: number, Replayed: "(not made)"}
+	for _, c := range p.rec.Calls {
+		if c.Number == number {
+			d.Recorded = c.Server + "." + c.Tool
+		}
+	}
+	return d
+}
+
+// compareEnd compares the replay of a run that reached its end.
+func (p *replay) compareEnd(ctx context.Context) (Report, error) {
+	sameEngine := p.engine.ID == p.rec.Started.Engine.ID
+	if err := p.output.end(p.rec.Ending.Output, p.rec.KeyedHash); errors.Is(err, errDiffers) {
+		return p.different(*p.output.difference), nil
+	} else if err != nil {
+		return Report{}, err
+	}
+	compared := []events.ReplayPart{events.ReplayOutput, events.ReplayCalls, events.ReplayStatus}
+	if !p.host.IsComplete() {
+		return p.different(p.missingCall()), nil
+	}
+	end, out := p.rec.Ending, &p.outcome
+	if out.Status != p.rec.Status || out.Reason != end.Reason {
+		return p.different(Difference{
+			Part: events.ReplayStatus, Recorded: describeEnd(p.rec.Status, end.Reason), Replayed: strings.TrimSpace(describeEnd(out.Status, out.Reason) + " " + excerpt(out.Error, 0, 0)),
+		}), nil
+	}
+	if sameEngine {
+		compared = append(compared, events.ReplayJavaScript)
+		hash, err := p.rec.KeyedHash(out.TranspiledSHA256)
+		if err != nil {
+			return Report{}, err
+		}
+		if hash != end.TranspiledSHA256 {
+			return p.different(Difference{Part: events.ReplayJavaScript, Recorded: "SHA-256 " + end.TranspiledSHA256, Replayed: "SHA-256 " + hash}), nil
+		}
+	}
+	var text string
+	part, body := events.ReplayError, end.Content.Value().Error
+	text = out.Error
+	if p.rec.Status == events.StatusCompleted {
+		part, body, text = events.ReplayResult, end.Content.Value().Result, ""
+		if out.Result != nil {
+			text = *out.Result
+		}
+	}
+	compared = append(compared, part)
+	recorded, err := p.rec.Text(ctx, body)
+	if err != nil {
+		return Report{}, err
+	}
+	text = strings.ToValidUTF8(text, "\uFFFD") // as it is recorded
+	isNone := part == events.ReplayResult && out.Result == nil
+	if string(recorded) != text || isNone != (body == nil) || out.ResultTruncated != end.Content.Value().ResultTruncated {
+		d := Difference{Part: part, Recorded: "undefined", Replayed: "undefined"}
+		a, b := excerpts(string(recorded), text)
+		if body != nil {
+			d.Recorded = a
+		}
+		if !isNone {
+			d.Replayed = b
+		}
+		return p.different(d), nil
+	}
+	if sameEngine && p.rec.Request.Stateful {
+		compared = append(compared, events.ReplayHeap)
+		recorded, replayed := "none", "none"
+		if end.Heap != nil {
+			recorded = end.Heap.SHA256
+		}
+		switch {
+		case len(out.Heap) > 0:
+			replayed = events.Hash(out.Heap)
+		case out.Reason == runner.ReasonSyntaxError && p.rec.Started.InputHeap != "":
+			replayed = p.rec.Started.InputHeap // nothing ran
+		}
+		if recorded != replayed {
+			return p.different(Difference{Part: events.ReplayHeap, Recorded: recorded, Replayed: replayed}), nil
+		}
+	}
+	return p.identical(compared...), nil
+}
+
+func describeEnd(status events.Status, reason string) string {
+	if reason == "" {
+		return string(status)
+	}
+	return fmt.Sprintf("%s (%s)", status, reason)
+}
+
+func (p *replay) identical(compared ...events.ReplayPart) Report {
+	report := p.newReport(events.ReplayIdentical)
+	report.Compared = compared
+	return report
+}
+
+func (p *replay) different(d Difference) Report {
+	report := p.newReport(events.ReplayDifferent)
+	report.Difference = &d
+	return report
+}
+
+// callDifference describes a call that differs from the recorded one, with arguments where
+// they are recorded.
+func (p *replay) callDifference(ctx context.Context, diverged *runner.DivergedError) Difference {
+	d := Difference{Part: events.ReplayCalls, Call: diverged.Number, Recorded: "(no further call)", Replayed: "(not made)"}
+	var recorded, made string
+	if c := diverged.Recorded; c != nil {
+		d.Recorded = c.Server + "." + c.Tool
+		if text, err := p.rec.Text(ctx, c.Arguments); err == nil && text != nil {
+			recorded = string(text)
+		}
+	}
+	if c := diverged.Made; c != nil {
+		d.Replayed, made = c.Server+"."+c.Tool, string(c.Arguments)
+	}
+	recorded, made = excerpts(recorded, made)
+	d.Recorded, d.Replayed = d.Recorded+recorded, d.Replayed+made
+	return d
+}

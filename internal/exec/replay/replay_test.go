@@ -1,0 +1,374 @@
+package replay_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"daybook/events"
+	"daybook/internal/exec/replay"
+	"daybook/internal/exec/worker"
+	"daybook/internal/store/jetstream"
+	"daybook/internal/store/storetest"
+	"daybook/ledger"
+	"daybook/runner"
+)
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		// nats.go v1.55.0 starts this goroutine for each stored object and may leave it
+		// waiting on a channel that it removed. This module cannot stop it.
+		goleak.IgnoreTopFunction("github.com/nats-io/nats.go/jetstream.(*jetStream).resetPendingAcksOnReconnect"))
+}
+
+// patience limits how long a test waits for a condition.
+const patience = 2 * time.Minute
+
+// testServer is a ledger with a runner and real workers.
+type testServer struct {
+	t      *testing.T
+	store  *jetstream.Store
+	ledger *ledger.Ledger
+	pool   *worker.Pool
+	tools  *tools
+}
+
+// tools is a tool server. Its answers differ each time, so that a second call cannot be
+// mistaken for a replay.
+type tools struct {
+	made atomic.Int64
+	// hang, if set, delays the answer of the tool hang until the run ends.
+	hang atomic.Bool
+}
+
+func (*tools) Servers(context.Context, ledger.Request) map[string][]string {
+	return map[string][]string{"shop": {"price", "buy", "hang"}}
+}
+
+func (s *tools) Call(ctx context.Context, _ ledger.Request, c ledger.HostCall) runner.ServerResult {
+	n := s.made.Add(1)
+	switch c.Tool {
+	case "buy":
+		return runner.ServerResult{Outcome: events.HostError, Text: fmt.Appendf(nil, "sold out, try %d", n)}
+	case "hang":
+		<-ctx.Done()
+	}
+	return runner.ServerResult{Outcome: events.HostOK, Text: fmt.Appendf(nil, `{"price":%d,"given":%s}`, n, c.Arguments)}
+}
+
+func newTestServer(t *testing.T) *testServer {
+	t.Helper()
+	store := storetest.Open(t, storetest.StartServer(t, t.TempDir()), jetstream.Options{})
+	s := &testServer{t: t, store: store, ledger: ledger.New(store, ledger.Options{Logger: storetest.Logger(t)}), pool: newPool(t), tools: &tools{}}
+	r := runner.New(runner.Options{
+		Slots: 2, Ledger: s.ledger, Work: store, Heaps: store, Texts: store, Workers: s.pool, Servers: s.tools,
+		DrainTimeout: patience, RetryDelay: time.Millisecond, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	})
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := r.Run(ctx); err != nil {
+			t.Errorf("runner: %v", err)
+		}
+	})
+	t.Cleanup(func() { stop(); running.Wait() })
+	return s
+}
+
+func newPool(t *testing.T) *worker.Pool {
+	t.Helper()
+	pool := worker.New(worker.Options{Logger: storetest.Logger(t)})
+	t.Cleanup(func() {
+		if err := pool.Close(); err != nil {
+			t.Errorf("close the workers: %v", err)
+		}
+	})
+	return pool
+}
+
+// run submits a script and waits for its end.
+func (s *testServer) run(code string, change ...func(*ledger.Submission)) *ledger.Recording {
+	s.t.Helper()
+	submission := ledger.Submission{Tenant: events.DefaultTenant, Code: code, Actor: events.Actor{Principal: "tester", Transport: "embed"}}
+	for _, c := range change {
+		c(&submission)
+	}
+	receipt, err := s.ledger.Submit(s.t.Context(), submission)
+	if err != nil {
+		s.t.Fatalf("submit %.60q: %v", code, err)
+	}
+	return s.await(receipt.ExecutionID)
+}
+
+// await waits for the end of an execution.
+func (s *testServer) await(id string) *ledger.Recording {
+	s.t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		rec, err := s.ledger.Recording(s.t.Context(), events.DefaultTenant, id)
+		switch {
+		case err == nil:
+			return rec
+		case ledger.CodeOf(err) != ledger.CodeConflict || time.Now().After(deadline):
+			s.t.Fatalf("execution %s: %v", id, err)
+		}
+		time.Sleep(2 * time.Millisecond) // a poll of the condition
+	}
+}
+
+// replay replays a recording in a fresh pool of workers, or in pool.
+func (s *testServer) replay(rec *ledger.Recording, pool runner.Workers) replay.Report {
+	s.t.Helper()
+	report, err := replay.New(replay.Options{Workers: pool, Heaps: s.store}).Replay(s.t.Context(), rec)
+	if err != nil {
+		s.t.Fatalf("replay: %v", err)
+	}
+	return report
+}
+
+// describe returns a report in one line.
+func describe(r replay.Report) string {
+	text := string(r.Verdict)
+	if r.Stopped {
+		text += ", stopped"
+	}
+	if r.Reason != "" {
+		text += ": " + r.Reason
+	}
+	if d := r.Difference; d != nil {
+		text += fmt.Sprintf(": %s", d.Part)
+		if d.Line > 0 {
+			text += fmt.Sprintf(" line %d", d.Line)
+		}
+		if d.Call > 0 {
+			text += fmt.Sprintf(" call %d", d.Call)
+		}
+		text += fmt.Sprintf(": %q, %q", d.Recorded, d.Replayed)
+	}
+	return text
+}
+
+// Runs of many kinds are replayed identically in other processes. No tool is called.
+func TestReplayIsIdentical(t *testing.T) {
+	s := newTestServer(t)
+	other := newPool(t)
+	everything := []events.ReplayPart{events.ReplayOutput, events.ReplayCalls, events.ReplayStatus, events.ReplayJavaScript, events.ReplayResult, events.ReplayHeap}
+	withError := slices.Clone(everything)
+	withError[4] = events.ReplayError
+	var parent string
+	for _, test := range []struct {
+		name, code string
+		compared   []events.ReplayPart
+		change     func(*ledger.Submission)
+	}{
+		{"values and randomness", `console.log(Math.random(), crypto.randomUUID(), Date.now(), new Date().toISOString()); ({ a: Math.random() })`, everything, nil},
+		{"undefined", `undefined`, everything, nil},
+		{"an empty string", `""`, everything, nil},
+		{"timers", `const h = setInterval(() => console.log("tick", Date.now()), 7); setTimeout(() => clearInterval(h), 40); setTimeout(() => console.warn("late"), 20); await new Promise(r => setTimeout(r, 30)); 1`, everything, nil},
+		{"TypeScript", `enum Color { Red = 3 } class P<T> { constructor(public x: T) {} } new P<Color>(Color.Red).x as number`, everything, nil},
+		{"generators and closures", `function* g() { let n = 0; while (true) yield n++ } const it = g(); it.next(); it.next(); const add = (a => b => a + b)(it.next().value); add(40)`, everything, nil},
+		{"exceptions", `console.log("before"); throw new TypeError("bad", { cause: new Error("why") })`, withError, nil},
+		{"syntax errors", `let x = ;`, withError, nil},
+		{"never settled", `console.log("waits"); await new Promise(() => {})`, withError, nil},
+		{"calls", `const seen = []; setTimeout(() => seen.push("timer"), 3); seen.push((await mcp.shop.price({ of: "tea" })).price); seen.push(await mcp.shop.buy({ of: "tea" }).catch(e => e.message)); console.log(JSON.stringify(seen), Date.now()); seen.length`, everything, nil},
+		{"calls at a time", `const all = await Promise.all([1, 2, 3, 4, 5].map(of => mcp.shop.price({ of }))); console.log(JSON.stringify(all)); all.length`, everything, nil},
+		{"values of the run", `data.n + 1`, everything, func(s *ledger.Submission) { s.Globals = map[string]json.RawMessage{"data": json.RawMessage(`{"n":41}`)} }},
+		{"long lines", `console.log("x".repeat(700000)); console.log("y".repeat(70000) + "\n" + "z".repeat(70000)); 1`, everything, nil},
+		{"long results", `"r".repeat(200000)`, everything, nil},
+		{"many lines", `for (let i = 0; i < 5000; i++) console.log("line", i); 5000`, everything, nil},
+		{"output beyond the cap", `for (let i = 0; i < 200; i++) console.log("line of output", i); 200`, everything, func(s *ledger.Submission) { s.FileName = "cap.ts" }},
+		{"levels", `console.error("e"); console.warn("w"); console.info("i"); console.debug("d"); console.trace("t"); console.group("g"); console.log("in")`, everything, nil},
+		{"a heap", `class Counter { n = 0; add() { return ++this.n } } const counter = new Counter(); counter.add()`, everything, nil},
+		{"the next run of the heap", `counter.add(); counter.n`, everything, func(s *ledger.Submission) { s.Heap = parent }},
+	} {
+		var changes []func(*ledger.Submission)
+		if test.change != nil {
+			changes = append(changes, test.change)
+		}
+		rec := s.run(test.code, changes...)
+		if rec.Ending.Heap != nil {
+			parent = rec.Ending.Heap.SHA256
+		}
+		made := s.tools.made.Load()
+		for _, pool := range []runner.Workers{other, s.pool} {
+			report := s.replay(rec, pool)
+			if report.Verdict != events.ReplayIdentical || report.Stopped {
+				t.Errorf("%s: %s", test.name, describe(report))
+				continue
+			}
+			if diff := cmp.Diff(test.compared, report.Compared); diff != "" {
+				t.Errorf("%s: compared (-want +got):\n%s", test.name, diff)
+			}
+		}
+		if now := s.tools.made.Load(); now != made {
+			t.Errorf("%s: the replays called tools %d times", test.name, now-made)
+		}
+	}
+}
+
+// A run that was stopped is compared up to its last line and call.
+func TestReplayOfStoppedRuns(t *testing.T) {
+	s := newTestServer(t)
+	second := func(s *ledger.Submission) { s.ExecutionTimeoutSecs = new(1) }
+	for _, test := range []struct{ name, code string }{
+		{"a loop after output", `console.log("one"); console.log("two"); for (;;);`},
+		{"an interval", `let n = 0; setInterval(() => console.log("tick", ++n, Date.now()), 90)`},
+		{"a call without an answer", `console.log("asks"); await mcp.shop.price({}); await mcp.shop.hang({}); console.log("never")`},
+		{"a call, then a loop", `await mcp.shop.price({}); for (;;);`},
+		{"a call, then endless timers", `await mcp.shop.price({}); setInterval(() => {}, 5)`},
+		{"nothing", `for (;;);`},
+	} {
+		rec := s.run(test.code, second)
+		if rec.Status != events.StatusTimedOut {
+			t.Fatalf("%s: the run is %s", test.name, rec.Status)
+		}
+		if report := s.replay(rec, s.pool); report.Verdict != events.ReplayIdentical || !report.Stopped {
+			t.Errorf("%s: %s", test.name, describe(report))
+		}
+	}
+	id := s.submit(`console.log("started"); await new Promise(r => setTimeout(r, 60000)); console.log("end")`)
+	for s.lines(id) == 0 {
+		time.Sleep(2 * time.Millisecond) // a poll of the condition
+	}
+	if _, err := s.ledger.Cancel(t.Context(), events.DefaultTenant, id, events.Actor{Principal: "tester", Transport: "embed"}); err != nil {
+		t.Fatal(err)
+	}
+	if report := s.replay(s.await(id), s.pool); report.Verdict != events.ReplayIdentical || !report.Stopped {
+		t.Errorf("cancelled: %s", describe(report))
+	}
+	rec := s.run(`console.log("grows"); const all = []; for (;;) all.push(new Array(1000).fill(all.length))`, func(s *ledger.Submission) { s.HeapMemoryMaxMB = new(8) })
+	if rec.Ending.Reason != runner.ReasonOutOfMemory {
+		t.Fatalf("the run is %s, %s", rec.Status, rec.Ending.Reason)
+	}
+	if report := s.replay(rec, s.pool); report.Verdict != events.ReplayIdentical || !report.Stopped {
+		t.Errorf("out of memory: %s", describe(report))
+	}
+}
+
+func (s *testServer) submit(code string) string {
+	s.t.Helper()
+	receipt, err := s.ledger.Submit(s.t.Context(), ledger.Submission{Tenant: events.DefaultTenant, Code: code, Actor: events.Actor{Principal: "tester", Transport: "embed"}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return receipt.ExecutionID
+}
+
+// lines returns the number of recorded chunks of output.
+func (s *testServer) lines(id string) (n int) {
+	s.t.Helper()
+	list, err := s.ledger.History(s.t.Context(), events.DefaultTenant, id)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, e := range list {
+		if e.Type == events.TypeExecutionOutput {
+			n++
+		}
+	}
+	return n
+}
+
+// A record that was changed gives the first difference, with what a person needs to find
+// it.
+func TestReplayReportsTheFirstDifference(t *testing.T) {
+	s := newTestServer(t)
+	const code = `const r = Math.random(); console.log("one"); const tea = await mcp.shop.price({ of: "tea" }); console.log("price " + tea.given.of); setTimeout(() => console.log("three"), 5); await mcp.shop.buy({ of: tea.given.of }).catch(() => 0); "done"`
+	sound := s.run(code)
+	withSource := func(change func(string) string) func(*ledger.Recording) {
+		return func(r *ledger.Recording) {
+			c := *r.Request.Content.Plain
+			c.Source.Text = change(c.Source.Text)
+			r.Request.Content.Plain = &c
+			r.Request.SourceSHA256 = events.Hash([]byte(c.Source.Text))
+		}
+	}
+	replace := func(old, new string) func(*ledger.Recording) {
+		return withSource(func(code string) string { return strings.Replace(code, old, new, 1) })
+	}
+	for _, test := range []struct {
+		name   string
+		change func(*ledger.Recording)
+		want   string
+	}{
+		{"nothing", func(*ledger.Recording) {}, `identical`},
+		{"a line", replace(`"one"`, `"once"`), `different: output line 1: "one", "once"`},
+		{"a later line", replace(`"price "`, `"costs "`), `different: output line 2: "price tea", "costs tea"`},
+		{"a missing line", replace(`console.log("one");`, ``), `different: output line 1`},
+		{"a further line", replace(`"done"`, `console.log("four"); "done"`), `different: output line 4: "(no further line)", "four"`},
+		{"a line that is not written", replace(`setTimeout(() => console.log("three"), 5);`, ``), `different: output line 3: "three", "(no further output)"`},
+		{"a level", replace(`console.log("one")`, `console.debug("one")`), `different: output line 1: "log at `},
+		{"a time", replace(`"three"), 5`, `"three"), 4`), `different: output line 3: "log at `},
+		{"arguments", replace(`{ of: "tea" }`, `{ of: "milk" }`), `different: calls call 1: "shop.price{\"of\":\"tea\"}", "shop.price{\"of\":\"milk\"}"`},
+		{"another tool", replace(`mcp.shop.price`, `mcp.shop.buy`), `different: calls call 1: "shop.price{\"of\":\"tea\"}", "shop.buy{\"of\":\"tea\"}"`},
+		{"a call that is not made", replace(`await mcp.shop.buy({ of: tea.given.of }).catch(() => 0)`, `await new Promise(r => setTimeout(r, 9))`), `different: calls call 2: "shop.buy", "(not made)"`},
+		{"a further call", replace(`"done"`, `await mcp.shop.price({ n: 3 }); "done"`), `different: calls call 3: "(no further call)", "shop.price{\"n\":3}"`},
+		{"the result", replace(`"done"`, `"gone"`), `different: javascript`},
+		{"an exception", replace(`"done"`, `throw new Error("now")`), `different: status: "completed", "failed (exception) Error: now`},
+		{"a global", replace(`"done"`, `globalThis.extra = 1; "done"`), `different: javascript`},
+		{"the seed", func(r *ledger.Recording) { r.Seed[0]++ }, `different: heap: `},
+		{"the start time", func(r *ledger.Recording) {
+			started := *r.Started
+			started.StartTime.Time = started.StartTime.Add(time.Second)
+			r.Started = &started
+		}, `different: output line 1: "log at `},
+		{"the recorded heap", func(r *ledger.Recording) {
+			end, heap := *r.Ending, *r.Ending.Heap
+			heap.SHA256 = strings.Repeat("0", 64)
+			end.Heap = &heap
+			r.Ending = &end
+		}, `different: heap: "0000`},
+		{"the recorded result", func(r *ledger.Recording) {
+			end, content := *r.Ending, *r.Ending.Content.Plain
+			content.Result = &events.Body{Text: "gone"}
+			end.Content.Plain = &content
+			r.Ending = &end
+		}, `different: result: "gone", "done"`},
+		{"a shredded source", func(r *ledger.Recording) {
+			r.Request.Content = events.Content[events.RequestedContent]{Sealed: &events.EncryptedContent{KeyID: "k"}}
+		}, `not_replayed`},
+		{"a damaged source", func(r *ledger.Recording) { r.Request.SourceSHA256 = events.Hash(nil) }, `not_replayed: damaged`},
+		{"a missing heap", func(r *ledger.Recording) {
+			started := *r.Started
+			started.InputHeap = strings.Repeat("a", 64)
+			r.Started = &started
+		}, `not_replayed: heap_missing`},
+		{"a heap of another engine", func(r *ledger.Recording) {
+			started := *r.Started
+			started.InputHeap, started.Engine.ID = strings.Repeat("a", 64), "v8-older"
+			r.Started = &started
+		}, `not_replayed: engine`},
+		{"another engine without a heap", func(r *ledger.Recording) {
+			started := *r.Started
+			started.Engine.ID = "v8-older"
+			r.Started = &started
+		}, `identical`},
+		{"no start", func(r *ledger.Recording) { r.Started = nil }, `not_replayed: not_executed`},
+	} {
+		rec, err := s.ledger.Recording(t.Context(), events.DefaultTenant, sound.Request.ExecutionID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		test.change(rec)
+		report, err := replay.New(replay.Options{Workers: s.pool, Heaps: s.store}).Replay(t.Context(), rec)
+		if err != nil {
+			if test.name != "a shredded source" || ledger.CodeOf(err) != ledger.CodeUnavailable {
+				t.Errorf("%s: %v", test.name, err)
+			}
+			continue
+		}
+		if got := describe(report); !strings.HasPrefix(got, test.want) {
+			t.Errorf("%s: %s, want %s", test.name, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,135 @@
+package ledger
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"daybook/events"
+)
+
+// Recording is an ended execution as the ledger holds it: every input that its outcome
+// depends on, and the outcome.
+type Recording struct {
+	Request Request
+	// Started is the attempt that ended; nil if the execution ended before it started.
+	Started *events.ExecutionStarted
+	// Seed is the seed of Started.
+	Seed [16]byte
+	// Callable holds the names of the tools that the script was allowed to call, by server.
+	Callable map[string][]string
+	// Calls are the host calls of all attempts, ordered by number.
+	Calls []RecordedCall
+	// Status and Ending are the end. EndedAt is the position of the terminal event.
+	Status  events.Status
+	Ending  *events.Ending
+	EndedAt uint64
+
+	startedAt uint64
+	ledger    *Ledger
+}
+
+// Recording returns an ended execution. The errors are CodeNotFound for an unknown
+// execution, CodeConflict for one that has not ended, and CodeUnavailable for one with
+// events that this version does not know.
+func (l *Ledger) Recording(ctx context.Context, tenant, execution string) (*Recording, error) {
+	h, err := l.history(ctx, tenant, execution)
+	if err != nil {
+		return nil, err
+	}
+	if err := h.checkKnownEvents(execution); err != nil {
+		return nil, err
+	}
+	request, ok := NewRequest(h.events[0])
+	if !ok {
+		return nil, fmt.Errorf("read execution %s: its first event is of type %s: %w", execution, h.events[0].Type, events.ErrDamaged)
+	}
+	if h.terminal == nil {
+		return nil, &Error{Code: CodeConflict, Message: fmt.Sprintf("Execution '%s' has not ended; wait for its end or cancel it", execution)}
+	}
+	r := &Recording{Request: request, Calls: l.loadResults(tenant, h), Ending: events.EndingOf(h.terminal.Data), EndedAt: h.terminal.Seq, ledger: l}
+	r.Status, _ = h.terminal.Type.Status()
+	if r.Ending.Attempt == 0 || h.newest == nil {
+		return r, nil
+	}
+	var p Plan
+	if err := restoreSeedAndClock(&p, h.newest); err != nil {
+		return nil, err
+	}
+	r.Started, r.Seed, r.startedAt = h.newest, p.Seed, h.startedAt
+	if callable := cmp.Or(h.newest.Callable, h.first.Callable); callable != nil {
+		if r.Callable, err = l.readCallable(ctx, tenant, callable); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// ContentAvailable returns nil if the content of the execution is readable. Otherwise the
+// error wraps events.ErrShredded if its key is destroyed, or is CodeUnavailable if this
+// process has no keys.
+func (r *Recording) ContentAvailable() error {
+	if r.Request.Content.Plain != nil || r.Request.Content.Sealed == nil {
+		return nil
+	}
+	if r.ledger.opts.Keys == nil {
+		return errNoKeys()
+	}
+	return &Error{Code: CodeGone, Message: "the content of the run was shredded", Err: events.ErrShredded}
+}
+
+// Text returns a text of the execution, which may be a blob, after it has checked the hash
+// of the blob. Errors are those of Texts.Text. It returns nil for a nil body.
+func (r *Recording) Text(ctx context.Context, b *events.Body) ([]byte, error) {
+	switch {
+	case b == nil:
+		return nil, nil
+	case b.Blob == nil:
+		return []byte(b.Text), nil
+	}
+	text, err := r.ledger.store.Text(ctx, r.Request.Tenant, b.Blob.SHA256)
+	if err != nil {
+		return nil, fmt.Errorf("read a text of execution %s: %w", r.Request.ExecutionID, err)
+	}
+	return text, nil
+}
+
+// KeyedHash returns a hash in the form in which the execution records it: the hash itself,
+// or a keyed hash if the content is encrypted.
+func (r *Recording) KeyedHash(hash string) (string, error) {
+	return r.ledger.keyedHash(r.Request.ContentKeyID(), hash)
+}
+
+// Output calls fn with the recorded output of the attempt that ended, in order, as the
+// pieces of lines that the events hold. An error of fn is returned unchanged.
+func (r *Recording) Output(ctx context.Context, fn func(events.Line) error) error {
+	if r.Started == nil {
+		return nil
+	}
+	x := events.ExtentFrom(r.Started)
+	var failed error
+	_, err := r.ledger.store.EachAbout(ctx, events.OutSubject(r.Request.Tenant, r.Request.ExecutionID), r.Request.ExecutionID, r.startedAt, func(e events.Event) error {
+		d, ok := e.Data.(*events.ExecutionOutput)
+		if !ok || !x.Add(d) {
+			return nil
+		}
+		if d.Content.Plain == nil && d.Content.Sealed != nil {
+			failed = fmt.Errorf("the output of execution %s is not readable: %w", r.Request.ExecutionID, events.ErrShredded)
+			return failed
+		}
+		for _, line := range d.Content.Value().Lines {
+			if failed = fn(line); failed != nil {
+				return failed
+			}
+		}
+		return nil
+	})
+	if failed != nil || err == nil {
+		return failed
+	}
+	if errors.Is(err, events.ErrNotFound) {
+		return nil
+	}
+	return unavailable("read the output of execution "+r.Request.ExecutionID, err)
+}
