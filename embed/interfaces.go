@@ -61,6 +61,7 @@ func (d *Daybook) startInterfaces(ctx context.Context) error {
 		Volumes:   ledgerVolumes{d},
 		Webhooks:  onlyIf[httpapi.Webhooks](d.webhooks != nil, webhookGate{d.webhooks, d}),
 		Replay:    d.store,
+		Replays:   d.newReplays(),
 		Audit:     d.localProofs(),
 		Proofs:    d.audit,
 		Signers:   onlyIf[httpapi.Signers](d.audit != nil, ledgerSigners{d}),

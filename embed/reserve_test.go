@@ -20,6 +20,7 @@ import (
 // test.
 var recordedBelow = map[string]string{
 	"POST /api/exec":                           "",
+	"POST /api/executions/{id}/replay":         "",
 	"PUT /api/heaps/{heap}/tags":               "",
 	"DELETE /api/heaps/{heap}/tags":            "",
 	"POST /api/logical-sessions":               "",

@@ -201,6 +201,8 @@ type Options struct {
 	OnForget func(forget func(tenant string))
 	// Replay serves POST /api/sessions/{name}/replay.
 	Replay Publisher
+	// Replays serves POST /api/executions/{id}/replay.
+	Replays Replays
 	// Audit and Proofs serve checkpoints, tiles, proofs and exports. Both are needed.
 	// The field SessionOf of Audit is ignored.
 	Audit  *audit.Local

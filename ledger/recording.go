@@ -133,3 +133,26 @@ func (r *Recording) Output(ctx context.Context, fn func(events.Line) error) erro
 	}
 	return unavailable("read the output of execution "+r.Request.ExecutionID, err)
 }
+
+// RecordReplay records the verdict of a replay and returns the position of the event. Its
+// content is encrypted with the key of the execution. If that key is destroyed, the event
+// has no content.
+func (l *Ledger) RecordReplay(ctx context.Context, r *Recording, d *events.ExecutionReplayed) (seq uint64, err error) {
+	done, err := l.useKey(r.Request.ContentKeyID())
+	switch {
+	case err == nil:
+		defer done()
+	case errors.Is(err, events.ErrShredded):
+		d.Content = events.Plain(events.ReplayedContent{})
+	default:
+		return 0, err
+	}
+	e := l.newEvent(r.Request.Tenant, "", d)
+	if err == nil {
+		e.EncryptWithKey = r.Request.ContentKeyID()
+	}
+	if seq, err = l.store.Append(ctx, e, AnyPosition); err != nil {
+		return 0, unavailable("record the replay of execution "+r.Request.ExecutionID, err)
+	}
+	return seq, nil
+}

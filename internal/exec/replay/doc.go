@@ -17,5 +17,6 @@
 //
 //   - replay.go: Replayer: makes the task of a recorded run, runs it, and compares the end
 //   - output.go: compares output with the record while it is written
+//   - gate.go: limits how many replays run at a time, and shares them among tenants
 //   - difference.go: Report and Difference; shortens texts to what a person needs to see
 package replay

@@ -57,6 +57,9 @@ func ChangeSize(data events.Data) (size int, held bool) {
 		return size + workspaceSize(d.Content.Value()), false // needed to read a session, also while the disk is full
 	case *events.SessionOpened:
 		return size, d.IntentSHA256 == "" // for a session with an intent, a SessionNamed event comes first
+	case *events.ExecutionReplayed:
+		content := d.Content.Value()
+		return size + len(content.Recorded) + len(content.Replayed), true
 	case *events.ContextCleared, *events.SessionNamed, *events.SessionExpanded, *events.SessionRefAssigned,
 		*events.SessionReset, *events.SessionTurnQueued, *events.AgentSessionConfigured:
 		return size, true

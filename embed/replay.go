@@ -1,0 +1,81 @@
+package embed
+
+import (
+	"context"
+	"errors"
+
+	"daybook/events"
+	"daybook/httpapi"
+	"daybook/internal/exec/replay"
+	"daybook/ledger"
+)
+
+// newReplays returns what executes recorded runs again, or nil if this process runs no
+// scripts.
+func (d *Daybook) newReplays() httpapi.Replays {
+	if d.pool == nil {
+		return nil
+	}
+	return replays{
+		d: d, gate: replay.NewGate(d.opts.Slots.Total / 2),
+		replayer: replay.New(replay.Options{Workers: d.pool, Heaps: d.store, Memory: runMemory{d.budget}}),
+	}
+}
+
+// replays replays executions with the workers of the server and records the verdicts. They
+// take no slots of runs: at most half as many replays as runs execute at a time.
+type replays struct {
+	d        *Daybook
+	gate     *replay.Gate
+	replayer *replay.Replayer
+}
+
+// Replay implements httpapi.Replays.
+func (r replays) Replay(ctx context.Context, tenant, execution string, actor events.Actor) (httpapi.Replayed, error) {
+	rec, err := r.d.ledger.Recording(ctx, tenant, execution)
+	if err != nil {
+		return httpapi.Replayed{}, err
+	}
+	if err := r.d.disk.Low(); err != nil { // the verdict could not be recorded
+		return httpapi.Replayed{}, err
+	}
+	leave, err := r.gate.Enter(ctx, tenant)
+	if err != nil {
+		return httpapi.Replayed{}, err
+	}
+	report, err := func() (replay.Report, error) {
+		defer leave()
+		return r.replayer.Replay(ctx, rec)
+	}()
+	if err != nil {
+		return httpapi.Replayed{}, asUnavailable(err)
+	}
+	d := &events.ExecutionReplayed{
+		ExecutionID: execution, EndedAt: rec.EndedAt, Verdict: report.Verdict, Stopped: report.Stopped, Compared: report.Compared,
+		Reason: report.Reason, Engine: report.Engine, Heap: report.Heap, WallMillis: report.WallTime.Milliseconds(), Actor: actor,
+	}
+	content := events.ReplayedContent{}
+	if diff := report.Difference; diff != nil {
+		d.Part, d.Line, d.Call = diff.Part, diff.Line, diff.Call
+		content.Recorded, content.Replayed = diff.Recorded, diff.Replayed
+	}
+	d.Content = events.Plain(content)
+	answer := httpapi.Replayed{
+		ExecutionID: execution, Verdict: report.Verdict, Stopped: report.Stopped, Compared: report.Compared, Reason: report.Reason, Message: report.Message,
+		EngineID: report.Engine.ID, RecordedEngineID: report.RecordedEngine.ID, Heap: report.Heap, WallMillis: d.WallMillis,
+	}
+	if diff := report.Difference; diff != nil {
+		answer.Difference = &httpapi.ReplayDifference{Part: diff.Part, Line: diff.Line, Call: diff.Call, Recorded: diff.Recorded, Replayed: diff.Replayed}
+	}
+	answer.Sequence, err = r.d.ledger.RecordReplay(ctx, rec, d)
+	return answer, err
+}
+
+// asUnavailable returns err as an answer that says that another try may succeed, unless it is
+// an answer already.
+func asUnavailable(err error) error {
+	if _, ok := errors.AsType[*ledger.Error](err); ok || errors.Is(err, context.Canceled) || errors.Is(err, events.ErrDamaged) {
+		return err
+	}
+	return &ledger.Error{Code: ledger.CodeUnavailable, Message: "the execution cannot be replayed now: the workers or the store do not answer; try again in a few seconds", Err: err}
+}
