@@ -57,12 +57,31 @@ func eventText(e events.CloudEvent) string {
 	case events.TypeHostReturned:
 		d := payload[events.HostReturned](e)
 		return fmt.Sprintf("call %d: %s after %d ms: %s", d.Number, d.Outcome, d.DurationMillis, terminal.OneLine(bodyText(d.Content.Value().Result), 120))
+	case events.TypeExecutionReplayed:
+		return replayedText(payload[events.ExecutionReplayed](e))
 	case events.TypeLedgerCheckpointed:
 		d := payload[events.LedgerCheckpointed](e)
 		return fmt.Sprintf("%s, tree hash %s", terminal.CountNoun(d.Size, "event"), d.RootHash)
 	default:
 		return memberText(e.Data)
 	}
+}
+
+func replayedText(d events.ExecutionReplayed) string {
+	text := fmt.Sprintf("%s, by %s", strings.ReplaceAll(string(d.Verdict), "_", " "), actorText(d.Actor))
+	switch {
+	case d.Part != "":
+		text += fmt.Sprintf(": %s", d.Part)
+	case d.Reason != "":
+		text += ": " + d.Reason
+	}
+	if d.Line > 0 {
+		text += fmt.Sprintf(", line %d", d.Line)
+	}
+	if d.Call > 0 {
+		text += fmt.Sprintf(", call %d", d.Call)
+	}
+	return text
 }
 
 func requestText(d events.ExecutionRequested) string {

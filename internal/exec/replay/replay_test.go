@@ -182,7 +182,9 @@ func TestReplayIsIdentical(t *testing.T) {
 		{"never settled", `console.log("waits"); await new Promise(() => {})`, withError, nil},
 		{"calls", `const seen = []; setTimeout(() => seen.push("timer"), 3); seen.push((await mcp.shop.price({ of: "tea" })).price); seen.push(await mcp.shop.buy({ of: "tea" }).catch(e => e.message)); console.log(JSON.stringify(seen), Date.now()); seen.length`, everything, nil},
 		{"calls at a time", `const all = await Promise.all([1, 2, 3, 4, 5].map(of => mcp.shop.price({ of }))); console.log(JSON.stringify(all)); all.length`, everything, nil},
-		{"values of the run", `data.n + 1`, everything, func(s *ledger.Submission) { s.Globals = map[string]json.RawMessage{"data": json.RawMessage(`{"n":41}`)} }},
+		{"values of the run", `data.n + 1`, everything, func(s *ledger.Submission) {
+			s.Globals = map[string]json.RawMessage{"data": json.RawMessage(`{"n":41}`)}
+		}},
 		{"long lines", `console.log("x".repeat(700000)); console.log("y".repeat(70000) + "\n" + "z".repeat(70000)); 1`, everything, nil},
 		{"long results", `"r".repeat(200000)`, everything, nil},
 		{"many lines", `for (let i = 0; i < 5000; i++) console.log("line", i); 5000`, everything, nil},

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"time"
 
+	"daybook/httpapi"
 	"daybook/projections"
 )
 
@@ -89,6 +90,15 @@ func (c *Client) Wait(ctx context.Context, id string) (Answer[Execution], error)
 // Cancel cancels an execution. It returns once the cancellation is recorded.
 func (c *Client) Cancel(ctx context.Context, id string) (Answer[OK], error) {
 	return call[OK](ctx, c, http.MethodPost, executionPath(id)+"/cancel", nil)
+}
+
+// Replayed is the verdict of a replay.
+type Replayed = httpapi.Replayed
+
+// ReplayExecution executes an ended run again and returns the recorded verdict. That can
+// take longer than the run took.
+func (c *Client) ReplayExecution(ctx context.Context, id string) (Answer[Replayed], error) {
+	return call[Replayed](ctx, c, http.MethodPost, executionPath(id)+"/replay", nil)
 }
 
 // ExecutionFilter selects executions. Zero members select all.
