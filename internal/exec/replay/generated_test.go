@@ -1,0 +1,166 @@
+package replay_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"daybook/events"
+	"daybook/internal/dev/tier"
+	"daybook/internal/exec/worker"
+	"daybook/ledger"
+	"daybook/runner"
+)
+
+// generator writes random programs: timers, promises, randomness, dates, host calls,
+// generators, classes, closures, collections, regular expressions and errors. The text of a
+// program depends only on the seed.
+type generator struct {
+	r     *rand.Rand
+	names int
+	depth int
+}
+
+func (g *generator) name() string {
+	g.names++
+	return fmt.Sprintf("v%d", g.names)
+}
+
+// pick returns one of the texts.
+func (g *generator) pick(texts ...string) string { return texts[g.r.IntN(len(texts))] }
+
+// value returns an expression that depends on everything that a replay must repeat.
+func (g *generator) value() string {
+	switch g.r.IntN(12) {
+	case 0:
+		return "Math.random()"
+	case 1:
+		return "Date.now()"
+	case 2:
+		return "new Date().toISOString()"
+	case 3:
+		return "crypto.randomUUID()"
+	case 4:
+		return fmt.Sprintf("[...crypto.getRandomValues(new Uint8Array(%d))]", 1+g.r.IntN(5))
+	case 5:
+		return fmt.Sprintf("performance.now() + %d", g.r.IntN(100))
+	case 6:
+		return fmt.Sprintf(`"%s".replace(/[aeiou]/g, c => c.toUpperCase())`, g.pick("replay", "daybook", "heap", "ledger"))
+	case 7:
+		return fmt.Sprintf("new Map([[%d, %q], [Math.random(), null]])", g.r.IntN(9), g.pick("a", "b"))
+	case 8:
+		return fmt.Sprintf("%dn ** 5n", g.r.IntN(1000))
+	case 9:
+		return fmt.Sprintf("structuredClone({ a: [%d, { b: new Date(%d) }] })", g.r.IntN(9), g.r.IntN(1e9))
+	case 10:
+		return fmt.Sprintf("[3, 1, 2].map(x => x * %d).sort((a, b) => a - b)", g.r.IntN(9))
+	default:
+		return fmt.Sprintf("%d", g.r.IntN(1000))
+	}
+}
+
+// statement returns a statement, which may hold others.
+func (g *generator) statement() string {
+	g.depth++
+	defer func() { g.depth-- }()
+	kind := g.r.IntN(15)
+	if g.depth > 3 {
+		kind = g.r.IntN(4)
+	}
+	switch kind {
+	case 0:
+		return fmt.Sprintf("console.log(%s, %s);", g.value(), g.value())
+	case 1:
+		return fmt.Sprintf("console.%s(%s);", g.pick("info", "warn", "error", "debug"), g.value())
+	case 2:
+		return fmt.Sprintf("kept.push(%s);", g.value())
+	case 3:
+		return fmt.Sprintf("globalThis.%s = %s;", g.name(), g.value())
+	case 4:
+		return fmt.Sprintf("setTimeout(async () => { %s }, %d);", g.statement(), g.r.IntN(20))
+	case 5:
+		n := g.name()
+		return fmt.Sprintf("{ let %[1]s = 0; const h = setInterval(async () => { %[2]s if (++%[1]s >= %[3]d) clearInterval(h); }, %[4]d); }", n, g.statement(), 1+g.r.IntN(4), 1+g.r.IntN(9))
+	case 6:
+		return fmt.Sprintf("queueMicrotask(async () => { %s });", g.statement())
+	case 7:
+		return fmt.Sprintf("await new Promise(done => setTimeout(done, %d)); %s", g.r.IntN(15), g.statement())
+	case 8:
+		n := g.name()
+		return fmt.Sprintf("class C_%[1]s { #x = %[2]s; static made = 0; constructor() { C_%[1]s.made++ } get x() { return this.#x } } kept.push(new C_%[1]s().x, C_%[1]s.made);", n, g.value())
+	case 9:
+		n := g.name()
+		return fmt.Sprintf("globalThis.%[1]s = (function* () { for (let i = 0; ; i++) yield [i, %[2]s]; })(); %[1]s.next(); kept.push(%[1]s.next().value);", n, g.value())
+	case 10:
+		return fmt.Sprintf("try { throw new %s(`e ${%s}`); } catch (e) { console.log(e.name, e.message); }", g.pick("Error", "TypeError", "RangeError"), g.value())
+	case 11:
+		return fmt.Sprintf("console.log(await Promise.%s([%s, new Promise(done => setTimeout(done, %d, 7)), Promise.resolve(%s)]));", g.pick("all", "race", "allSettled", "any"), g.value(), g.r.IntN(9), g.value())
+	case 12:
+		return fmt.Sprintf("console.log(JSON.stringify(await mcp.shop.price({ n: %d })));", g.r.IntN(100))
+	case 13:
+		return fmt.Sprintf("await Promise.all([mcp.shop.price({ a: %d }), mcp.shop.buy({ b: %d }).catch(e => e.message)].map(async p => console.log(typeof await p, Date.now())));", g.r.IntN(9), g.r.IntN(9))
+	default:
+		return fmt.Sprintf("for (const x of [1, 2]) { %s }", g.statement())
+	}
+}
+
+// program returns a program.
+func (g *generator) program() string {
+	var b strings.Builder
+	b.WriteString("var kept = globalThis.kept ?? [];\n")
+	for range 2 + g.r.IntN(8) {
+		b.WriteString(g.statement() + "\n")
+	}
+	switch g.r.IntN(12) {
+	case 0:
+		fmt.Fprintf(&b, "throw new Error(`last ${%s}`);\n", g.value())
+	case 1:
+		fmt.Fprintf(&b, "setTimeout(() => { throw new RangeError(`late ${%s}`) }, %d); undefined\n", g.value(), g.r.IntN(9))
+	case 2:
+		b.WriteString("Promise.reject(new Error('unhandled')); kept.length\n")
+	case 3:
+		b.WriteString("await new Promise(() => {});\n")
+	case 4:
+		b.WriteString("setTimeout(() => kept.push('left'), 1e6).unref(); kept\n")
+	default:
+		fmt.Fprintf(&b, "%s\n", g.pick("kept", "kept.length", "({ kept, at: Date.now() })", "undefined", "new Set(kept)"))
+	}
+	return b.String()
+}
+
+// Generated programs, every second of which continues from the heap of the one before, are
+// replayed identically in two other pools of workers.
+func TestGeneratedPrograms(t *testing.T) {
+	s := newTestServer(t)
+	others := []*worker.Pool{newPool(t), newPool(t)}
+	const seed = 20261128
+	var parent string
+	ended := map[string]int{} // by the reason of the end
+	for i := range tier.Choose(60, 1000) {
+		g := &generator{r: rand.New(rand.NewPCG(seed, uint64(i)))}
+		code := g.program()
+		rec := s.run(code, func(sub *ledger.Submission) {
+			if i%2 == 1 {
+				sub.Heap = parent
+			}
+		})
+		ended[rec.Ending.Reason]++
+		if parent = ""; rec.Ending.Heap != nil {
+			parent = rec.Ending.Heap.SHA256
+		}
+		made := s.tools.made.Load()
+		for n, other := range others {
+			if report := s.replay(rec, other); report.Verdict != events.ReplayIdentical || report.Stopped {
+				t.Errorf("program %d, replay %d: %s\n%s", i, n+1, describe(report), code)
+			}
+		}
+		if s.tools.made.Load() != made {
+			t.Errorf("program %d: a replay called a tool", i)
+		}
+	}
+	t.Logf("reasons: %v", ended)
+	if ended[""] < 5 || ended[runner.ReasonException] < 5 || ended[runner.ReasonNeverSettled] == 0 || ended[runner.ReasonSyntaxError] > 0 {
+		t.Errorf("the programs ended for the reasons %v", ended)
+	}
+}
