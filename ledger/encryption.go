@@ -155,14 +155,14 @@ func errNoKeys() error {
 
 // keyedHash returns the hash that is recorded for content encrypted with a key. With an
 // empty key it is the hash itself.
-func (l *Ledger) keyedHash(keyID, hash string) (string, error) {
+func (r recordReader) keyedHash(keyID, hash string) (string, error) {
 	if keyID == "" || hash == "" {
 		return hash, nil
 	}
-	if l.opts.Keys == nil {
+	if r.keys == nil {
 		return "", errNoKeys()
 	}
-	hash, err := events.KeyedHash(keyID, hash, l.opts.Keys)
+	hash, err := events.KeyedHash(keyID, hash, r.keys)
 	if errors.Is(err, events.ErrShredded) {
 		return "", &Error{Code: CodeGone, Message: "the content of the run's session was shredded; use another session, and another idempotency key", Err: err}
 	}

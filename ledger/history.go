@@ -89,14 +89,14 @@ type history struct {
 
 // history reads the control events of an execution. The error is CodeNotFound for an
 // unknown one.
-func (l *Ledger) history(ctx context.Context, tenant, execution string) (*history, error) {
+func (r recordReader) history(ctx context.Context, tenant, execution string) (*history, error) {
 	if err := checkTenant(tenant); err != nil {
 		return nil, err
 	}
 	if !events.ValidID(execution) {
 		return nil, unknownExecutionError(execution)
 	}
-	list, err := l.store.Execution(ctx, tenant, execution)
+	list, err := r.store.Execution(ctx, tenant, execution)
 	switch {
 	case errors.Is(err, events.ErrNotFound), err == nil && len(list) == 0:
 		return nil, unknownExecutionError(execution)

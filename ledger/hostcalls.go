@@ -163,30 +163,30 @@ func (l *Ledger) HostCalls(ctx context.Context, tenant, execution string) ([]Rec
 
 // loadResults returns the calls of a history after it has set their functions that use
 // the store and the keys. It reads no answers.
-func (l *Ledger) loadResults(tenant string, h *history) []RecordedCall {
+func (r recordReader) loadResults(tenant string, h *history) []RecordedCall {
 	for i := range h.calls {
 		c := &h.calls[i]
 		if c.keyID != "" {
-			c.keyedHash = func(hash string) (string, error) { return l.keyedHash(c.keyID, hash) }
+			c.keyedHash = func(hash string) (string, error) { return r.keyedHash(c.keyID, hash) }
 		}
 		if c.Answer != nil {
 			number, keyID, answer := c.Number, c.keyID, c.Answer
-			answer.readText = func(ctx context.Context) ([]byte, error) { return l.answerText(ctx, tenant, number, keyID, answer) }
+			answer.readText = func(ctx context.Context) ([]byte, error) { return r.answerText(ctx, tenant, number, keyID, answer) }
 		}
 	}
 	return h.calls
 }
 
 // answerText reads an answer, which may be a blob, and checks its hash.
-func (l *Ledger) answerText(ctx context.Context, tenant string, number int, keyID string, a *RecordedAnswer) ([]byte, error) {
+func (r recordReader) answerText(ctx context.Context, tenant string, number int, keyID string, a *RecordedAnswer) ([]byte, error) {
 	text := []byte(a.body.Text)
 	if a.body.Blob != nil {
 		var err error
-		if text, err = l.store.Text(ctx, tenant, a.body.Blob.SHA256); err != nil {
+		if text, err = r.store.Text(ctx, tenant, a.body.Blob.SHA256); err != nil {
 			return nil, unavailable(fmt.Sprintf("read the answer to call %d", number), err)
 		}
 	}
-	hash, err := l.keyedHash(keyID, events.Hash(text))
+	hash, err := r.keyedHash(keyID, events.Hash(text))
 	if err != nil {
 		return nil, err
 	}
@@ -239,11 +239,11 @@ func (l *Ledger) resumeCalls(ctx context.Context, p *Plan, h *history) (why stri
 }
 
 // readCallable reads which tools the first attempt was allowed to call.
-func (l *Ledger) readCallable(ctx context.Context, tenant string, b *events.Body) (map[string][]string, error) {
+func (r recordReader) readCallable(ctx context.Context, tenant string, b *events.Body) (map[string][]string, error) {
 	text := []byte(b.Text)
 	if b.Blob != nil {
 		var err error
-		if text, err = l.store.Text(ctx, tenant, b.Blob.SHA256); err != nil {
+		if text, err = r.store.Text(ctx, tenant, b.Blob.SHA256); err != nil {
 			return nil, unavailable("read the callable tools", err)
 		}
 	}

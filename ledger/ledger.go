@@ -157,6 +157,8 @@ type Options struct {
 // Ledger is the write side. It is safe for concurrent use and holds no state that cannot
 // be lost.
 type Ledger struct {
+	recordReader // reads through store, with the keys of opts
+
 	store Store
 	opts  Options
 	// sessions and heaps serialize, within this process, the writers of the entries of
@@ -171,7 +173,7 @@ type Ledger struct {
 
 // New returns a Ledger that uses store. It starts nothing.
 func New(store Store, opts Options) *Ledger {
-	return &Ledger{store: store, opts: opts.withDefaults()}
+	return &Ledger{recordReader: recordReader{store, opts.Keys}, store: store, opts: opts.withDefaults()}
 }
 
 func (o Options) withDefaults() Options {

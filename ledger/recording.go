@@ -27,14 +27,40 @@ type Recording struct {
 	EndedAt uint64
 
 	startedAt uint64
-	ledger    *Ledger
+	reader    recordReader
+}
+
+// RecordStore is the part of a Store that a Recording is read from.
+type RecordStore interface {
+	// Execution is that of Histories.
+	Execution(ctx context.Context, tenant, execution string) ([]events.Event, error)
+	// EachAbout is that of Histories.
+	EachAbout(ctx context.Context, subject, about string, after uint64, fn func(events.Event) error) (last uint64, err error)
+	// Text is that of Texts.
+	Text(ctx context.Context, tenant, hash string) ([]byte, error)
+}
+
+// recordReader reads what is recorded about an execution.
+type recordReader struct {
+	store RecordStore
+	keys  events.Keys // nil for none
 }
 
 // Recording returns an ended execution. The errors are CodeNotFound for an unknown
 // execution, CodeConflict for one that has not ended, and CodeUnavailable for one with
 // events that this version does not know.
 func (l *Ledger) Recording(ctx context.Context, tenant, execution string) (*Recording, error) {
-	h, err := l.history(ctx, tenant, execution)
+	return l.recording(ctx, tenant, execution)
+}
+
+// ReadRecording is Ledger.Recording for a store that takes no events, such as an export.
+// keys are the content keys; nil for none.
+func ReadRecording(ctx context.Context, store RecordStore, keys events.Keys, tenant, execution string) (*Recording, error) {
+	return recordReader{store, keys}.recording(ctx, tenant, execution)
+}
+
+func (r recordReader) recording(ctx context.Context, tenant, execution string) (*Recording, error) {
+	h, err := r.history(ctx, tenant, execution)
 	if err != nil {
 		return nil, err
 	}
@@ -48,22 +74,22 @@ func (l *Ledger) Recording(ctx context.Context, tenant, execution string) (*Reco
 	if h.terminal == nil {
 		return nil, &Error{Code: CodeConflict, Message: fmt.Sprintf("Execution '%s' has not ended; wait for its end or cancel it", execution)}
 	}
-	r := &Recording{Request: request, Calls: l.loadResults(tenant, h), Ending: events.EndingOf(h.terminal.Data), EndedAt: h.terminal.Seq, ledger: l}
-	r.Status, _ = h.terminal.Type.Status()
-	if r.Ending.Attempt == 0 || h.newest == nil {
-		return r, nil
+	rec := &Recording{Request: request, Calls: r.loadResults(tenant, h), Ending: events.EndingOf(h.terminal.Data), EndedAt: h.terminal.Seq, reader: r}
+	rec.Status, _ = h.terminal.Type.Status()
+	if rec.Ending.Attempt == 0 || h.newest == nil {
+		return rec, nil
 	}
 	var p Plan
 	if err := restoreSeedAndClock(&p, h.newest); err != nil {
 		return nil, err
 	}
-	r.Started, r.Seed, r.startedAt = h.newest, p.Seed, h.startedAt
+	rec.Started, rec.Seed, rec.startedAt = h.newest, p.Seed, h.startedAt
 	if callable := cmp.Or(h.newest.Callable, h.first.Callable); callable != nil {
-		if r.Callable, err = l.readCallable(ctx, tenant, callable); err != nil {
+		if rec.Callable, err = r.readCallable(ctx, tenant, callable); err != nil {
 			return nil, err
 		}
 	}
-	return r, nil
+	return rec, nil
 }
 
 // ContentAvailable returns nil if the content of the execution is readable. Otherwise the
@@ -73,7 +99,7 @@ func (r *Recording) ContentAvailable() error {
 	if r.Request.Content.Plain != nil || r.Request.Content.Sealed == nil {
 		return nil
 	}
-	if r.ledger.opts.Keys == nil {
+	if r.reader.keys == nil {
 		return errNoKeys()
 	}
 	return &Error{Code: CodeGone, Message: "the content of the run was shredded", Err: events.ErrShredded}
@@ -88,7 +114,7 @@ func (r *Recording) Text(ctx context.Context, b *events.Body) ([]byte, error) {
 	case b.Blob == nil:
 		return []byte(b.Text), nil
 	}
-	text, err := r.ledger.store.Text(ctx, r.Request.Tenant, b.Blob.SHA256)
+	text, err := r.reader.store.Text(ctx, r.Request.Tenant, b.Blob.SHA256)
 	if err != nil {
 		return nil, fmt.Errorf("read a text of execution %s: %w", r.Request.ExecutionID, err)
 	}
@@ -98,7 +124,7 @@ func (r *Recording) Text(ctx context.Context, b *events.Body) ([]byte, error) {
 // KeyedHash returns a hash in the form in which the execution records it: the hash itself,
 // or a keyed hash if the content is encrypted.
 func (r *Recording) KeyedHash(hash string) (string, error) {
-	return r.ledger.keyedHash(r.Request.ContentKeyID(), hash)
+	return r.reader.keyedHash(r.Request.ContentKeyID(), hash)
 }
 
 // Output calls fn with the recorded output of the attempt that ended, in order, as the
@@ -109,7 +135,7 @@ func (r *Recording) Output(ctx context.Context, fn func(events.Line) error) erro
 	}
 	x := events.ExtentFrom(r.Started)
 	var failed error
-	_, err := r.ledger.store.EachAbout(ctx, events.OutSubject(r.Request.Tenant, r.Request.ExecutionID), r.Request.ExecutionID, r.startedAt, func(e events.Event) error {
+	_, err := r.reader.store.EachAbout(ctx, events.OutSubject(r.Request.Tenant, r.Request.ExecutionID), r.Request.ExecutionID, r.startedAt, func(e events.Event) error {
 		d, ok := e.Data.(*events.ExecutionOutput)
 		if !ok || !x.Add(d) {
 			return nil
