@@ -66,7 +66,8 @@
 //   - verify.go, export.go, decrypt.go: verifies a ledger or an export; writes an export;
 //     decrypts it
 //   - keys.go: opens the content keys
-//   - replay.go: executes recorded runs again for clients, and records the verdicts
+//   - replay.go, replayexport.go: executes recorded runs again for clients, and records the
+//     verdicts; those of an export without a server
 //   - retention.go: starts shredding and the collection of heaps
 //   - signers.go: changes the keys that sign; decides when a root key may while the ledger is
 //     read-only

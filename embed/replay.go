@@ -50,9 +50,10 @@ func (r replays) Replay(ctx context.Context, tenant, execution string, actor eve
 	if err != nil {
 		return httpapi.Replayed{}, asUnavailable(err)
 	}
+	answer := replayedOf(execution, report)
 	d := &events.ExecutionReplayed{
 		ExecutionID: execution, EndedAt: rec.EndedAt, Verdict: report.Verdict, Stopped: report.Stopped, Compared: report.Compared,
-		Reason: report.Reason, Engine: report.Engine, Heap: report.Heap, WallMillis: report.WallTime.Milliseconds(), Actor: actor,
+		Reason: report.Reason, Engine: report.Engine, Heap: report.Heap, WallMillis: answer.WallMillis, Actor: actor,
 	}
 	content := events.ReplayedContent{}
 	if diff := report.Difference; diff != nil {
@@ -60,15 +61,20 @@ func (r replays) Replay(ctx context.Context, tenant, execution string, actor eve
 		content.Recorded, content.Replayed = diff.Recorded, diff.Replayed
 	}
 	d.Content = events.Plain(content)
+	answer.Sequence, err = r.d.ledger.RecordReplay(ctx, rec, d)
+	return answer, err
+}
+
+// replayedOf returns a report as an answer.
+func replayedOf(execution string, report replay.Report) httpapi.Replayed {
 	answer := httpapi.Replayed{
 		ExecutionID: execution, Verdict: report.Verdict, Stopped: report.Stopped, Compared: report.Compared, Reason: report.Reason, Message: report.Message,
-		EngineID: report.Engine.ID, RecordedEngineID: report.RecordedEngine.ID, Heap: report.Heap, WallMillis: d.WallMillis,
+		EngineID: report.Engine.ID, RecordedEngineID: report.RecordedEngine.ID, Heap: report.Heap, WallMillis: report.WallTime.Milliseconds(),
 	}
 	if diff := report.Difference; diff != nil {
 		answer.Difference = &httpapi.ReplayDifference{Part: diff.Part, Line: diff.Line, Call: diff.Call, Recorded: diff.Recorded, Replayed: diff.Replayed}
 	}
-	answer.Sequence, err = r.d.ledger.RecordReplay(ctx, rec, d)
-	return answer, err
+	return answer
 }
 
 // asUnavailable returns err as an answer that says that another try may succeed, unless it is

@@ -149,8 +149,11 @@ func (l *Ledger) useKey(keyID string) (done func(), err error) {
 	return done, nil
 }
 
+// ErrNoKeys is wrapped by errors about encrypted content in a process without content keys.
+var ErrNoKeys = errors.New("no content keys")
+
 func errNoKeys() error {
-	return &Error{Code: CodeUnavailable, Message: "the run's content is encrypted, and this process has no keys; run it in a process that has them"}
+	return &Error{Code: CodeUnavailable, Err: ErrNoKeys, Message: "the run's content is encrypted, and this process has no keys; run it in a process that has them"}
 }
 
 // keyedHash returns the hash that is recorded for content encrypted with a key. With an

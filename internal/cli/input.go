@@ -63,12 +63,12 @@ func dataDirError(err error, dir string) error {
 }
 
 // checkExportDir returns an error unless dir is a directory.
-func checkExportDir(dir string) error {
+func checkExportDir(flag, dir string) error {
 	switch info, err := os.Stat(dir); {
 	case err != nil:
-		return inputError(fmt.Errorf("--export: %w", err))
+		return inputError(fmt.Errorf("%s: %w", flag, err))
 	case !info.IsDir():
-		return usageError{fmt.Errorf("--export %s: an export is a directory; name the one that \"daybook events export\" created", dir)}
+		return usageError{fmt.Errorf("%s %s: an export is a directory; name the one that \"daybook events export\" created", flag, dir)}
 	}
 	return nil
 }

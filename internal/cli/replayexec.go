@@ -2,12 +2,14 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"time"
 
+	"daybook/embed"
 	"daybook/events"
 	"daybook/internal/cli/terminal"
 	"daybook/internal/web/client"
@@ -20,17 +22,23 @@ type replayCmd struct {
 	Session  string   `help:"Replay the ended runs of this session: a name, intent, ref or id, or a unique prefix." placeholder:"SESSION"`
 	Since    moment   `help:"Replay the ended runs accepted at this time or later: a time, a day, or an age such as 90s, 2h or 7d." placeholder:"TIME"`
 	Parallel int      `help:"Number of replays at a time. The server executes at most half as many replays as runs." default:"2" placeholder:"N"`
+
+	FromExport string   `help:"Replay the runs of this export, without a server. Nothing is recorded." placeholder:"DIR" env:"-"`
+	TrustKeys  []string `name:"trust-key" sep:"none" help:"Verification key of the export, or a file of keys; may be repeated. Required with --from-export." placeholder:"KEY" env:"-"`
+	KeyDir     string   `name:"key-dir" help:"Directory of the content keys, for an export with encrypted content." placeholder:"DIR" env:"-"`
 }
 
 // Help is shown by "daybook replay --help".
 func (c *replayCmd) Help() string {
 	return "Executes runs again from their recorded source, heap, seed and start time, and compares output, host calls, status, result, error and heap with the record. " +
 		"Host calls are answered from the ledger: no tool is called. Each verdict is recorded as an event.\n\n" +
+		"With --from-export, the export is verified first, and its heaps are restored only if a checkpoint by a trusted key covers them. Make it with \"daybook events export --heaps\".\n\n" +
 		"A run that was stopped, for example by its time limit, is compared up to its last recorded line and call. A run of another engine than that of the server is compared without its heap.\n\n" +
 		"Examples:\n\n" +
 		"  daybook replay @last\n\n" +
 		"  daybook replay --session plan\n\n" +
 		"  daybook replay --all --since 7d\n\n" +
+		"  daybook replay --from-export book --trust-key audit.vkey\n\n" +
 		"Exit status: 0 if no run differs, 1 if a run differs or could not be replayed, 2 for a mistake in the command line."
 }
 
@@ -38,6 +46,13 @@ func (c *replayCmd) Help() string {
 func (c *replayCmd) Validate() error {
 	selects := c.All || c.Session != "" || c.Since.String() != ""
 	switch {
+	case c.FromExport != "" && len(c.TrustKeys) == 0:
+		return errors.New("--from-export needs --trust-key: the key of the ledger, as in its file audit/vkey")
+	case c.FromExport == "" && (len(c.TrustKeys) > 0 || c.KeyDir != ""):
+		return errors.New("--trust-key and --key-dir are for --from-export")
+	case c.FromExport != "" && c.Since.String() != "":
+		return errors.New("--since is for a server: give ids or --session with --from-export")
+	case c.FromExport != "" && len(c.IDs) == 0:
 	case len(c.IDs) == 0 && !selects:
 		return errors.New("name the runs to replay: give their ids, or --session, --since or --all")
 	case len(c.IDs) > 0 && selects:
@@ -50,21 +65,58 @@ func (c *replayCmd) Validate() error {
 
 // Run replays runs and prints the verdicts.
 func (c *replayCmd) Run(ctx context.Context, std *streams) error {
-	ids, running, err := c.runs(ctx, std)
+	v := verdicts{std: std, json: c.JSON, progress: terminal.NewProgress(std.err, "replayed")}
+	v.progress.Unit = "runs"
+	defer v.progress.Clear()
+	running, err := 0, error(nil)
+	if c.FromExport != "" {
+		err = c.replayExport(ctx, &v)
+	} else {
+		running, err = c.replayRuns(ctx, &v)
+	}
 	if err != nil {
 		return err
 	}
-	counts, err := c.replayAll(ctx, std, ids)
-	if err != nil {
-		return err
+	v.progress.Clear()
+	if !c.JSON && v.total != 1 {
+		v.printCounts(running)
 	}
-	if !c.JSON && len(ids) != 1 {
-		counts.print(std, running)
-	}
-	if counts.identical+counts.unexecuted < len(ids) {
+	if v.identical+v.unexecuted < v.total {
 		return exitError(exitFailed)
 	}
 	return nil
+}
+
+// replayExport replays runs of an export.
+func (c *replayCmd) replayExport(ctx context.Context, v *verdicts) error {
+	keys, err := readVKeys("--trust-key", c.TrustKeys)
+	if err != nil {
+		return err
+	}
+	if err := checkExportDir("--from-export", c.FromExport); err != nil {
+		return err
+	}
+	err = embed.ReplayExport(ctx, embed.ReplayExportOptions{
+		Dir: c.FromExport, Keys: keys, KeyDir: c.KeyDir, Executions: c.IDs, Session: c.Session, Parallel: c.Parallel, Selected: func(runs int) { v.total = runs },
+	}, func(r client.Replayed) error {
+		raw, err := json.Marshal(r)
+		return errors.Join(err, v.add(r, raw))
+	})
+	_, selection := errors.AsType[*embed.SelectionError](err)
+	unproven, _ := errors.AsType[*embed.VerdictError](err)
+	switch {
+	case errors.Is(err, embed.ErrBadKey):
+		return usageError{fmt.Errorf("--trust-key: %w", err)}
+	case selection:
+		return usageError{err}
+	case unproven != nil:
+		fmt.Fprintln(v.std.err, "daybook:", err)
+		if status, ok := verdictStatus[unproven.Report.Verdict]; ok {
+			return exitError(status)
+		}
+		return exitError(exitFailed)
+	}
+	return err
 }
 
 // runs returns the ids of the runs to replay, oldest first, and the number of selected runs
@@ -106,20 +158,23 @@ func (c *replayCmd) runs(ctx context.Context, std *streams) (ids []string, runni
 	return ids, running, nil
 }
 
-// replayCounts counts verdicts. Unexecuted runs never started a script.
-type replayCounts struct{ identical, different, unexecuted, failed int }
-
-// replayAll replays runs, several at a time, and prints the verdicts in the order of the
-// runs. With several runs, only those that are not identical are printed.
-func (c *replayCmd) replayAll(ctx context.Context, std *streams, ids []string) (counts replayCounts, err error) {
+// replayRuns replays runs on the server, several at a time. It returns the number of selected
+// runs that have not ended.
+func (c *replayCmd) replayRuns(ctx context.Context, v *verdicts) (running int, err error) {
+	ids, running, err := c.runs(ctx, v.std)
+	if err != nil {
+		return 0, err
+	}
+	v.total = len(ids)
 	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	next := make(chan int)
 	results := make([]chan client.Answer[client.Replayed], len(ids))
 	for i := range results {
 		results[i] = make(chan client.Answer[client.Replayed], 1)
 	}
+	next := make(chan int)
 	var workers sync.WaitGroup
+	defer workers.Wait()
+	defer stop(context.Canceled)
 	for range min(c.Parallel, len(ids)) {
 		workers.Go(func() {
 			for i := range next {
@@ -142,65 +197,74 @@ func (c *replayCmd) replayAll(ctx context.Context, std *streams, ids []string) (
 			}
 		}
 	})
-	defer workers.Wait()
-	defer stop(context.Canceled)
-	progress := terminal.NewProgress(std.err, "replayed")
-	progress.Unit = "runs"
-	defer progress.Clear()
-	for i := range ids {
-		var answer client.Answer[client.Replayed]
+	for _, result := range results {
 		select {
-		case answer = <-results[i]:
+		case answer := <-result:
+			if err := v.add(answer.Body, answer.JSON); err != nil {
+				return running, err
+			}
 		case <-ctx.Done():
-			return counts, context.Cause(ctx)
-		}
-		progress.Show(uint64(i+1), uint64(len(ids)))
-		counts.add(answer.Body)
-		isNews := len(ids) == 1 || answer.Body.Verdict != events.ReplayIdentical && answer.Body.Reason != reasonNotExecuted
-		switch {
-		case c.JSON:
-			err = std.out.WriteJSON(compact(answer.JSON))
-		case isNews:
-			progress.Clear()
-			err = printReplay(std.out, answer.Body)
-		}
-		if err != nil {
-			return counts, err
+			return running, context.Cause(ctx)
 		}
 	}
-	return counts, nil
+	return running, nil
+}
+
+// verdicts prints and counts the verdicts of replays, in the order of the runs.
+type verdicts struct {
+	std      *streams
+	json     bool
+	progress *terminal.Progress
+	// total is the number of runs. unexecuted of them never started a script, and failed
+	// could not be replayed.
+	total, done, identical, different, unexecuted, failed int
 }
 
 // reasonNotExecuted is the reason of a run that never started a script, for example because
 // it was cancelled before.
 const reasonNotExecuted = "not_executed"
 
-func (n *replayCounts) add(r client.Replayed) {
+// add counts a verdict and prints it. With several runs, only those that are not identical
+// are printed.
+func (v *verdicts) add(r client.Replayed, raw json.RawMessage) error {
+	v.done++
+	v.progress.Show(uint64(v.done), uint64(v.total))
+	isNews := true
 	switch {
 	case r.Verdict == events.ReplayIdentical:
-		n.identical++
+		v.identical++
+		isNews = false
 	case r.Verdict == events.ReplayDifferent:
-		n.different++
+		v.different++
 	case r.Reason == reasonNotExecuted:
-		n.unexecuted++
+		v.unexecuted++
+		isNews = false
 	default:
-		n.failed++
+		v.failed++
 	}
+	switch {
+	case v.json:
+		return v.std.out.WriteJSON(compact(raw))
+	case isNews || v.total == 1:
+		v.progress.Clear()
+		return printReplay(v.std.out, r)
+	}
+	return nil
 }
 
-func (n *replayCounts) print(std *streams, running int) {
-	parts := []string{fmt.Sprintf("%d identical", n.identical)}
+func (v *verdicts) printCounts(running int) {
+	parts := []string{fmt.Sprintf("%d identical", v.identical)}
 	for _, p := range []struct {
 		count int
 		what  string
-	}{{n.different, "different"}, {n.failed, "not replayed"}, {n.unexecuted, "never executed"}} {
+	}{{v.different, "different"}, {v.failed, "not replayed"}, {v.unexecuted, "never executed"}} {
 		if p.count > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", p.count, p.what))
 		}
 	}
-	std.out.Printf("%s: %s\n", terminal.CountNoun(n.identical+n.different+n.failed+n.unexecuted, "run"), strings.Join(parts, ", "))
+	v.std.out.Printf("%s: %s\n", terminal.CountNoun(v.total, "run"), strings.Join(parts, ", "))
 	if running > 0 {
-		std.err.Printf("Skipped %s in progress.\n", terminal.CountNoun(running, "run"))
+		v.std.err.Printf("Skipped %s in progress.\n", terminal.CountNoun(running, "run"))
 	}
 }
 

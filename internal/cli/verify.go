@@ -83,7 +83,7 @@ func (c *verifyCmd) Run(ctx context.Context, std *streams) error {
 		return err
 	}
 	if c.Export != "" {
-		if err := checkExportDir(c.Export); err != nil {
+		if err := checkExportDir("--export", c.Export); err != nil {
 			return err
 		}
 	}

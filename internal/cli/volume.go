@@ -114,7 +114,7 @@ func (c *volumeRemoveCmd) Run(ctx context.Context, std *streams) error {
 	if err != nil {
 		return err
 	}
-	if err := checkExportDir(c.Export); err != nil {
+	if err := checkExportDir("--export", c.Export); err != nil {
 		return err
 	}
 	report, err := embed.Verify(ctx, embed.VerifyOptions{Export: c.Export, Keys: keys})

@@ -16,6 +16,7 @@ import (
 const (
 	ReasonNotExecuted     = "not_executed"     // no script was started
 	ReasonContentShredded = "content_shredded" // the source, output or an answer is shredded
+	ReasonNoKeys          = "no_keys"          // the content is encrypted, and there are no keys
 	ReasonSourceMissing   = "source_missing"   // the source or a value is not in the blob store
 	ReasonHeapMissing     = "heap_missing"     // the input heap is not in the blob store
 	ReasonHeapCollected   = "heap_collected"   // the input heap was deleted deliberately
@@ -99,6 +100,8 @@ func whyNot(err error) (reason, message string) {
 	switch {
 	case errors.Is(err, events.ErrShredded):
 		return ReasonContentShredded, "the content of the run was shredded"
+	case errors.Is(err, ledger.ErrNoKeys):
+		return ReasonNoKeys, "the content of the run is encrypted, and the keys are not here"
 	case errors.Is(err, events.ErrDamaged):
 		return ReasonDamaged, err.Error()
 	case errors.Is(err, events.ErrRemoved):

@@ -1,0 +1,54 @@
+package cli_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The runs of an export are replayed without the server, from heaps that the trusted key
+// proves. Nothing of an export that is not proven is executed.
+func TestReplayOfAnExport(t *testing.T) {
+	t.Parallel()
+	book, other := serve(t), serve(t)
+	dir, bare := filepath.Join(t.TempDir(), "book"), filepath.Join(t.TempDir(), "bare")
+	known := map[string]string{
+		"url": book.URL(), "dir": dir, "bare": bare, "key": book.AuditKey(), "other": other.AuditKey(), "long": written(t, "long.ts", "const text: string = '"+strings.Repeat("x", 70000)+"'; text.length"),
+	}
+	play(t, known, []step{
+		{args: `run -e class·C{n=0;up(){return·++this.n}};const·c=new·C();console.log(Math.random());c.up() --session work` + at, stdout: "(?s:.*)1\n", stderr: "status: completed\nheap:   (?P<heap>" + hash + ")\n"},
+		{args: `run --heap $heap -e c.up() --session work --json` + at, stdout: `\{"execution_id":"(?P<id>[^"]+)".*"result":"2".*\}\n`},
+		{args: `run $long` + at, stdout: "70000\n", stderr: "status: completed\n.*"},
+		{args: `run -e throw·new·Error("no")` + at, status: 1, stderr: ".*"},
+		{args: `events export $dir --heaps` + at, stdout: "Exported .*"},
+		{args: `events export $bare` + at, stdout: "Exported .*"},
+		{args: `replay --from-export $dir --trust-key $key`, stdout: "4 runs: 4 identical\n"},
+		{args: `replay --from-export $dir --trust-key $key --session work --parallel 1`, stdout: "2 runs: 2 identical\n"},
+		{args: `replay $id --from-export $dir --trust-key $key`, stdout: "$id  identical \\(output, calls, status, javascript, result, heap\\) in .*\n"},
+		{args: `replay $id --from-export $dir --trust-key $key --json`, stdout: `\{"execution_id":"$id","verdict":"identical",.*\}\n`},
+		{args: `replay --from-export $bare --trust-key $key`, status: 1, stdout: "$id  not replayed: the input heap $heap is not in the blob store\n\\S+  not replayed: .*blobs/text-.*\n4 runs: 2 identical, 2 not replayed\n"},
+		{args: `replay nosuch --from-export $dir --trust-key $key`, status: 2, stderr: "daybook: 0 executions of the export have an id that begins with \"nosuch\"\n"},
+		{args: `replay --from-export $dir --trust-key $other`, status: 6, stderr: "daybook: the export is not proven, so nothing of it is executed: WRONG KEY .*\n"},
+		{args: `replay --from-export $dir --trust-key abc`, status: 2, stderr: "daybook: --trust-key .*\n"},
+		{args: `replay --from-export $dir`, status: 2, stderr: "daybook: .*--from-export needs --trust-key.*\n.*"},
+		{args: `replay --from-export $dir.none --trust-key $key`, status: 2, stderr: "daybook: --from-export: .*no such file or directory\n"},
+		{args: `replay --trust-key $key --all` + at, status: 2, stderr: "daybook: .*are for --from-export\n.*"},
+	})
+	path := filepath.Join(dir, "events.ndjson")
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := bytes.Replace(raw, []byte("c.up()"), []byte("c.up( "), 1)
+	if bytes.Equal(changed, raw) {
+		t.Fatal("no event has the source")
+	}
+	if err := os.WriteFile(path, changed, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	play(t, known, []step{
+		{args: `replay --from-export $dir --trust-key $key`, status: 1, stderr: "daybook: the export is not proven, so nothing of it is executed: NOT INTACT .*\n"},
+	})
+}
