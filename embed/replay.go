@@ -18,7 +18,7 @@ func (d *Daybook) newReplays() httpapi.Replays {
 	}
 	return replays{
 		d: d, gate: replay.NewGate(d.opts.Slots.Total / 2),
-		replayer: replay.New(replay.Options{Workers: d.pool, Heaps: d.store, Memory: runMemory{d.budget}}),
+		replayer: replay.New(replay.Options{Workers: d.pool, Heaps: d.store, Memory: runMemory{d.budget}, MaxHeapLimitBytes: int64(d.opts.Runs.HeapCeilingMB) << 20}),
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"daybook/events"
@@ -21,6 +22,7 @@ const (
 	ReasonHeapMissing     = "heap_missing"     // the input heap is not in the blob store
 	ReasonHeapCollected   = "heap_collected"   // the input heap was deleted deliberately
 	ReasonEngine          = "engine"           // the input heap belongs to another engine
+	ReasonLimits          = "limits"           // the heap limit of the run is above that of the workers
 	ReasonAnswerNotKept   = "answer_not_kept"  // only the hash of an answer is recorded
 	ReasonTimeout         = "timeout"          // the replay did not end in time
 	ReasonDamaged         = "damaged"          // a blob of the record is damaged
@@ -49,19 +51,45 @@ type Options struct {
 	Heaps   Heaps
 	// Memory limits the memory that heaps take; nil for no limit.
 	Memory runner.Memory
+	// MaxHeapLimitBytes is the largest heap limit that Workers accept; 0 for any.
+	MaxHeapLimitBytes int64
 }
 
 // Replayer executes recorded runs again. It is safe for concurrent use.
-type Replayer struct{ opts Options }
+type Replayer struct {
+	opts Options
+
+	mu      sync.Mutex
+	engines map[bool]events.Engine // by whether the runs are stateful; guarded by mu
+}
 
 // New returns a Replayer.
-func New(opts Options) *Replayer { return &Replayer{opts} }
+func New(opts Options) *Replayer { return &Replayer{opts: opts, engines: map[bool]events.Engine{}} }
+
+// engine returns the engine of the workers, which does not change. Reading it may occupy a
+// worker, so it is kept.
+func (r *Replayer) engine(ctx context.Context, stateful bool) (events.Engine, error) {
+	r.mu.Lock()
+	engine, known := r.engines[stateful]
+	r.mu.Unlock()
+	if known {
+		return engine, nil
+	}
+	engine, err := r.opts.Workers.Engine(ctx, stateful)
+	if err != nil {
+		return engine, fmt.Errorf("read the engine of the workers: %w", err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.engines[stateful] = engine
+	return engine, nil
+}
 
 // Replay executes a recorded run again and compares it. An error means that there is no
 // verdict: ctx has ended, or the workers or the store cannot serve it now.
 func (r *Replayer) Replay(ctx context.Context, rec *ledger.Recording) (Report, error) {
 	started := time.Now()
-	p := &replay{rec: rec, heaps: r.opts.Heaps, workers: r.opts.Workers}
+	p := &replay{rec: rec, replayer: r}
 	if r.opts.Memory != nil {
 		memory := runner.MemoryAccount(nil)
 		ctx, memory = r.opts.Memory.OpenAccount(ctx)
@@ -82,10 +110,9 @@ func (r *Replayer) Replay(ctx context.Context, rec *ledger.Recording) (Report, e
 
 // replay is one replay.
 type replay struct {
-	rec     *ledger.Recording
-	heaps   Heaps
-	workers runner.Workers
-	memory  runner.MemoryAccount // nil for no limit
+	rec      *ledger.Recording
+	replayer *Replayer
+	memory   runner.MemoryAccount // nil for no limit
 
 	engine  events.Engine
 	host    *runner.ReplayHost
@@ -151,8 +178,8 @@ func (p *replay) replay(ctx context.Context) (Report, error) {
 		return Report{}, err
 	}
 	var err error
-	if p.engine, err = p.workers.Engine(ctx, p.rec.Request.Stateful); err != nil {
-		return Report{}, fmt.Errorf("read the engine of the workers: %w", err)
+	if p.engine, err = p.replayer.engine(ctx, p.rec.Request.Stateful); err != nil {
+		return Report{}, err
 	}
 	task, report, err := p.newTask(ctx)
 	if err != nil || report != nil {
@@ -174,7 +201,7 @@ func (p *replay) replay(ctx context.Context) (Report, error) {
 			task.Timeout = stoppedTimeout
 		}
 	}
-	p.outcome, err = p.workers.Run(ctx, task, p.takeLines)
+	p.outcome, err = p.replayer.opts.Workers.Run(ctx, task, p.takeLines)
 	return p.compare(ctx, err)
 }
 
@@ -242,7 +269,7 @@ func (p *replay) newTask(ctx context.Context) (t runner.Task, report *Report, er
 			r := p.impossible(ReasonEngine, fmt.Sprintf("the input heap was made by engine %s, and the workers have engine %s", s.Engine.ID, p.engine.ID))
 			return t, &r, nil
 		}
-		heap, _, err = p.heaps.Heap(ctx, req.Tenant, s.InputHeap)
+		heap, _, err = p.replayer.opts.Heaps.Heap(ctx, req.Tenant, s.InputHeap)
 		if errors.Is(err, events.ErrNotFound) {
 			r := p.impossible(ReasonHeapMissing, fmt.Sprintf("the input heap %s is not in the blob store", s.InputHeap))
 			return t, &r, nil
@@ -252,6 +279,10 @@ func (p *replay) newTask(ctx context.Context) (t runner.Task, report *Report, er
 		}
 	}
 	limit := int64(s.Limits.HeapMemoryMaxMB) << 20
+	if most := p.replayer.opts.MaxHeapLimitBytes; most > 0 && limit > most {
+		r := p.impossible(ReasonLimits, fmt.Sprintf("the run had a heap limit of %d MB, and this server allows %d: start it with --heap-memory-ceiling %d", s.Limits.HeapMemoryMaxMB, most>>20, s.Limits.HeapMemoryMaxMB))
+		return t, &r, nil
+	}
 	p.host = runner.NewReplayHost(p.rec.Calls)
 	t = runner.Task{
 		Tenant: req.Tenant, Session: req.SessionID, Code: code, FileName: req.ShownFileName(), Globals: globals, Heap: heap, Stateful: req.Stateful,

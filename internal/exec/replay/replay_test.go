@@ -355,6 +355,11 @@ func TestReplayReportsTheFirstDifference(t *testing.T) {
 			started.Engine.ID = "v8-older"
 			r.Started = &started
 		}, `identical`},
+		{"a heap limit above that of the workers", func(r *ledger.Recording) {
+			started := *r.Started
+			started.Limits.HeapMemoryMaxMB = 4096
+			r.Started = &started
+		}, `not_replayed: limits`},
 		{"no start", func(r *ledger.Recording) { r.Started = nil }, `not_replayed: not_executed`},
 	} {
 		rec, err := s.ledger.Recording(t.Context(), events.DefaultTenant, sound.Request.ExecutionID)
@@ -362,7 +367,7 @@ func TestReplayReportsTheFirstDifference(t *testing.T) {
 			t.Fatal(err)
 		}
 		test.change(rec)
-		report, err := replay.New(replay.Options{Workers: s.pool, Heaps: s.store}).Replay(t.Context(), rec)
+		report, err := replay.New(replay.Options{Workers: s.pool, Heaps: s.store, MaxHeapLimitBytes: 256 << 20}).Replay(t.Context(), rec)
 		if err != nil {
 			if test.name != "a shredded source" || ledger.CodeOf(err) != ledger.CodeUnavailable {
 				t.Errorf("%s: %v", test.name, err)
