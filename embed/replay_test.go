@@ -1,13 +1,17 @@
 package embed_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"daybook/embed"
 	"daybook/events"
@@ -123,4 +127,93 @@ func TestReplayOfAnEncryptedExport(t *testing.T) {
 	if unproven == nil {
 		t.Error("an export with a damaged heap is replayed")
 	}
+}
+
+// A recorded session that called tools is replayed identically without the tools, from the
+// data directory and from an export. One changed byte of a recorded answer is found by the
+// verification of the export.
+func TestReplayWithoutTheTools(t *testing.T) {
+	t.Parallel()
+	servers, err := embed.ReadMCPServers([]string{"weather=" + openWeather(t)}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := embed.Options{DataDir: filepath.Join(t.TempDir(), "data"), Tools: embed.ToolOptions{Servers: servers}}
+	book := start(t, opts)
+	var ids []string
+	heap := ""
+	for _, code := range []string{
+		`const seen = new Map(); seen.set("Oslo", (await mcp.weather.today({ city: "Oslo" })).degrees); console.log(seen)`,
+		`const all = await Promise.all(["Bergen", "Tromsø"].map(city => mcp.weather.today({ city }))); for (const a of all) seen.set(a.city, a.degrees + Math.random()); seen`,
+		`await mcp.weather.today({ city: "" }).catch(e => e.message)`,
+		`setTimeout(() => console.log("later", Date.now()), 20); await mcp.weather.none({})`,
+	} {
+		e := run(t, book, embed.Script{Code: code, Heap: heap, Session: "trip"})
+		ids = append(ids, e.ExecutionID)
+		if e.Heap != nil {
+			heap = *e.Heap
+		}
+	}
+	key := book.AuditKey()
+	closeBook(t, book)
+
+	opts.Tools = embed.ToolOptions{}
+	book = start(t, opts)
+	for i, id := range ids {
+		var got replayed
+		if status, answer := postTo(t, book, "/api/executions/"+id+"/replay", ""); status != http.StatusOK || json.Unmarshal([]byte(answer), &got) != nil || got.Verdict != "identical" {
+			t.Errorf("run %d: %d %s", i, status, answer)
+		}
+	}
+	closeBook(t, book)
+
+	dir := filepath.Join(t.TempDir(), "export")
+	if _, err := embed.Export(within(t), embed.ExportOptions{DataDir: opts.DataDir, Dir: dir, Blobs: true}); err != nil {
+		t.Fatal(err)
+	}
+	replayAll := func() (verdicts []string, err error) {
+		err = embed.ReplayExport(within(t), embed.ReplayExportOptions{Dir: dir, Keys: []string{key}, Session: "trip", Parallel: 2}, func(r embed.Replayed) error {
+			verdicts = append(verdicts, string(r.Verdict))
+			return nil
+		})
+		return verdicts, err
+	}
+	if got, err := replayAll(); err != nil || strings.Join(got, " ") != "identical identical identical identical" {
+		t.Errorf("from the export: %q, %v", got, err)
+	}
+	path := filepath.Join(dir, "events.ndjson")
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := strings.Replace(string(raw), `\"degrees\":7`, `\"degrees\":8`, 1)
+	if changed == string(raw) {
+		t.Fatal("no event has the answer of the tool")
+	}
+	if err := os.WriteFile(path, []byte(changed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := replayAll(); err == nil || !strings.Contains(err.Error(), "NOT INTACT") {
+		t.Errorf("with a changed answer: %v", err)
+	}
+}
+
+// openWeather starts an MCP server that requires no key, and returns its URL.
+func openWeather(t *testing.T) string {
+	t.Helper()
+	s := sdk.NewServer(&sdk.Implementation{Name: "weather", Version: "1"}, nil)
+	sdk.AddTool(s, &sdk.Tool{Name: "today"}, func(_ context.Context, _ *sdk.CallToolRequest, in struct {
+		City string `json:"city"`
+	}) (*sdk.CallToolResult, any, error) {
+		if in.City == "" {
+			return nil, nil, errors.New("no city")
+		}
+		return nil, map[string]any{"city": in.City, "degrees": 7}, nil
+	})
+	srv := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, nil))
+	t.Cleanup(func() {
+		srv.CloseClientConnections()
+		srv.Close()
+	})
+	return srv.URL
 }
