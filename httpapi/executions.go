@@ -44,7 +44,7 @@ func (a *api) executionRoutes(r *router) {
 
 	register(r, markHeavy(huma.Operation{
 		OperationID: "get-execution-events", Method: http.MethodGet, Path: "/api/executions/{id}/events", Tags: []string{tagExecutions},
-		Summary: "Get the history of an execution", Description: "All recorded events about the execution, in order, read from the ledger. The response is written while it is read: an error ends the connection.",
+		Summary: "Get the history of an execution", Description: "All recorded events about the execution except for its replays, in order, read from the ledger. The response is written while it is read: an error ends the connection.",
 		Responses: map[string]*huma.Response{"200": {
 			Description: "The events.",
 			Content:     map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{Type: huma.TypeArray, Items: mediaOf[events.CloudEvent](r).Schema}}},
