@@ -38,6 +38,7 @@ type outputComparison struct {
 	recorded string
 	start    events.Line
 	isAtEnd  bool
+	err      error // the failure to read the record
 
 	line       int64  // the number of the line that is compared
 	isMidLine  bool   // a part of it is compared, and is equal
@@ -67,9 +68,13 @@ func compareOutput(ctx context.Context, output func(context.Context, func(events
 // load makes sure that recorded is not empty. It returns false after the last piece.
 func (c *outputComparison) load() (bool, error) {
 	for c.recorded == "" && !c.isAtEnd {
+		if c.err != nil {
+			return false, c.err
+		}
 		l, err, ok := c.next()
 		if err != nil {
-			return false, err
+			c.err = err
+			continue
 		}
 		c.start, c.recorded, c.isAtEnd = l, textOf(l), !ok
 		if !ok {
@@ -88,8 +93,7 @@ func textOf(l events.Line) string {
 }
 
 // take compares a piece of the replay's output. It returns errDiffers at the first
-// difference, errReached behind the record of a run that was stopped, and errors of the
-// record.
+// difference, and errors of the record.
 func (c *outputComparison) take(l events.Line) error {
 	text := textOf(l)
 	c.hash.Write([]byte(text))
@@ -144,10 +148,8 @@ func (c *outputComparison) advance(text string) {
 // beyondRecord is called for output after the last recorded piece.
 func (c *outputComparison) beyondRecord(text string) error {
 	switch {
-	case c.isTruncated:
-		return nil // its hash is compared at the end
-	case c.isStopped:
-		return errReached
+	case c.isTruncated, c.isStopped:
+		return nil // the end compares the hash of truncated output
 	case c.isMidLine:
 		return c.differs(text)
 	}
@@ -165,7 +167,7 @@ func (c *outputComparison) differs(text string) error {
 			return err
 		}
 		if !ok {
-			return errReached
+			return nil
 		}
 	}
 	return c.report(excerpts(c.equal+strings.TrimSuffix(recorded, "\n"), c.equal+strings.TrimSuffix(text, "\n")))

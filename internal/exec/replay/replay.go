@@ -13,7 +13,8 @@ import (
 	"daybook/runner"
 )
 
-// Reasons of runs that are not replayed.
+// Reasons of runs that are not replayed. If the worker of the replay dies, the reason is
+// one of package runner, such as runner.ReasonWorkerDied.
 const (
 	ReasonNotExecuted     = "not_executed"     // no script was started
 	ReasonContentShredded = "content_shredded" // the source, output or an answer is shredded
@@ -212,26 +213,51 @@ func (p *replay) takeLines(_ context.Context, lines []events.Line) error {
 			return err
 		}
 	}
-	if p.output.isStopped {
-		if done, err := p.isReproduced(); err != nil || done {
-			return errors.Join(err, errReached)
-		}
-	}
-	return nil
+	return p.checkReached()
 }
 
-// Call implements runner.Host.
+// checkReached returns errReached if the recorded run was stopped and the replay has
+// reproduced all of its record.
+func (p *replay) checkReached() error {
+	if !p.output.isStopped {
+		return nil
+	}
+	done, err := p.isReproduced()
+	if err == nil && done {
+		return errReached
+	}
+	return err
+}
+
+// Call implements runner.Host. A call that is not recorded is never answered if the run
+// may have made it.
 func (p *replay) Call(ctx context.Context, number int, server, tool string, arguments []byte) error {
-	return p.host.Call(ctx, number, server, tool, arguments)
+	err := p.host.Call(ctx, number, server, tool, arguments)
+	if diverged, ok := errors.AsType[*runner.DivergedError](err); ok && diverged.Recorded == nil && p.mayLackCalls() {
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+	return p.checkReached()
+}
+
+// mayLackCalls reports whether the last calls of the run may be missing in the record. The
+// runner does not record calls that it has not sent when the script ends. A script that
+// reached its end has waited for the answers to all its calls.
+func (p *replay) mayLackCalls() bool {
+	switch p.rec.Ending.Reason {
+	case runner.ReasonException, runner.ReasonUnserializableHeap: // the script may have thrown
+		return true
+	}
+	return p.isStopped()
 }
 
 // Next implements runner.Host. It ends the replay of a run that was stopped before the
 // script takes a step beyond the record.
 func (p *replay) Next(ctx context.Context, due time.Time) (runner.HostAnswer, error) {
-	if p.output.isStopped {
-		if done, err := p.isReproduced(); err != nil || done {
-			return runner.HostAnswer{}, errors.Join(err, errReached)
-		}
+	if err := p.checkReached(); err != nil {
+		return runner.HostAnswer{}, err
 	}
 	return p.host.Next(ctx, due)
 }
@@ -306,10 +332,9 @@ func (p *replay) compare(ctx context.Context, runErr error) (Report, error) {
 	switch {
 	case errors.Is(runErr, errReached):
 		return p.identical(events.ReplayOutput, events.ReplayCalls), nil
-	case errors.Is(runErr, errDiffers):
+	case p.output.difference != nil: // also if the replay was stopped for another cause at the same time
 		return p.different(*p.output.difference), nil
-	case p.isStopped() && (diverged != nil && diverged.Recorded == nil || recordEnds != nil && recordEnds.Number == 0):
-		// The script went on: its next step is not recorded.
+	case p.isStopped() && recordEnds != nil && recordEnds.Number == 0:
 		return p.compareStopped()
 	case diverged != nil:
 		return p.different(p.callDifference(ctx, diverged)), nil
@@ -321,8 +346,16 @@ func (p *replay) compare(ctx context.Context, runErr error) (Report, error) {
 		return p.compareStopped()
 	case p.outcome.Status == events.StatusTimedOut:
 		return p.impossible(ReasonTimeout, "the replay did not end within its time limit; the machine may be much slower than the one of the run"), nil
+	case hasDied(p.outcome.Reason):
+		return p.impossible(p.outcome.Reason, "the replay did not reach the end of the run: "+excerpt(p.outcome.Error, 0, 0)), nil
 	}
 	return p.compareEnd(ctx)
+}
+
+// hasDied reports whether a replay with this reason ended because of its worker and not
+// because of its script: when memory is exhausted depends on more than the script.
+func hasDied(reason string) bool {
+	return reason == runner.ReasonOutOfMemory || reason == runner.ReasonWorkerDied
 }
 
 // compareStopped compares the replay of a run that was stopped.
@@ -335,6 +368,9 @@ func (p *replay) compareStopped() (Report, error) {
 		return p.identical(events.ReplayOutput, events.ReplayCalls), nil
 	case p.outcome.Status == events.StatusTimedOut:
 		return p.impossible(ReasonTimeout, "the replay did not reach the last recorded line and call within its time limit"), nil
+	case hasDied(p.outcome.Reason), p.outcome.Reason == runner.ReasonSandboxViolation, p.outcome.Reason == runner.ReasonProtocol:
+		// A process that is killed loses output that it has not sent.
+		return p.impossible(p.outcome.Reason, "the replay did not reach the last recorded line and call: "+excerpt(p.outcome.Error, 0, 0)), nil
 	}
 	if err := p.output.end(nil, nil); !errors.Is(err, errDiffers) {
 		return p.different(p.missingCall()), err

@@ -379,3 +379,85 @@ func TestReplayReportsTheFirstDifference(t *testing.T) {
 		}
 	}
 }
+
+// withoutCalls returns a recording without its calls from a number on.
+func withoutCalls(rec *ledger.Recording, from int) *ledger.Recording {
+	c := *rec
+	c.Calls = rec.Calls[:from-1]
+	return &c
+}
+
+// The last calls of a script that threw, or of a run that was stopped, may not be recorded:
+// the runner had not sent them.
+func TestCallsThatWereNotSent(t *testing.T) {
+	s := newTestServer(t)
+	second := func(s *ledger.Submission) { s.ExecutionTimeoutSecs = new(1) }
+	for _, test := range []struct {
+		name, code string
+		from       int
+		want       string
+		change     func(*ledger.Submission)
+	}{
+		{"a script that throws", `mcp.shop.price({ n: 1 }); mcp.shop.price({ n: 2 }); throw new Error("now")`, 1, `identical`, func(*ledger.Submission) {}},
+		{"the last of two", `mcp.shop.price({ n: 1 }); mcp.shop.price({ n: 2 }); throw new Error("now")`, 2, `identical`, func(*ledger.Submission) {}},
+		{"an answered call", `const { price } = await mcp.shop.price({ n: 1 }); throw new Error("now")`, 1, `different: calls: "(no further answer)"`, func(*ledger.Submission) {}},
+		{"a script that ends", `mcp.shop.price({ n: 1 }); "done"`, 1, `different: calls call 1: "(no further call)", "shop.price{\"n\":1}"`, func(*ledger.Submission) {}},
+		{"output after the call", `mcp.shop.price({ n: 1 }); console.log("one"); for (;;);`, 1, `identical, stopped`, second},
+		{"a call after the output", `console.log("one"); mcp.shop.price({ n: 1 }); for (;;);`, 1, `identical, stopped`, second},
+		{"output after the answer", `await mcp.shop.price({ n: 1 }); console.log("one"); for (;;);`, 1, `different, stopped: output line 1: "one", "(no further output)"`, second},
+	} {
+		rec := s.run(test.code, test.change)
+		for _, rec := range []*ledger.Recording{rec, withoutCalls(rec, min(test.from, len(rec.Calls)+1))} {
+			want := test.want
+			if len(rec.Calls) >= test.from {
+				want = "identical"
+			}
+			if got := describe(s.replay(rec, s.pool)); !strings.HasPrefix(got, want) {
+				t.Errorf("%s, with %d calls: %s, want %s", test.name, len(rec.Calls), got, want)
+			}
+		}
+	}
+}
+
+// A run that was stopped has made all recorded calls, also those after its last recorded
+// line.
+func TestCallsOfStoppedRunsAreCompared(t *testing.T) {
+	s := newTestServer(t)
+	rec := s.run(`console.log("one"); await new Promise(r => setTimeout(r, 60000)); console.log("two"); await mcp.shop.price({}); "end"`,
+		func(s *ledger.Submission) { s.ExecutionTimeoutSecs = new(1) })
+	other := s.run(`await mcp.shop.buy({}).catch(() => 0)`)
+	if rec.Status != events.StatusTimedOut || len(rec.Calls) != 0 || len(other.Calls) != 1 {
+		t.Fatalf("the run is %s with %d calls", rec.Status, len(rec.Calls))
+	}
+	rec.Calls = other.Calls
+	const want = `different, stopped: calls call 1: "shop.buy{}", "shop.price{}"`
+	if got := describe(s.replay(rec, s.pool)); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// dying is a pool whose workers die, or lack memory, before the script ends.
+type dying struct {
+	runner.Workers
+	reason string
+}
+
+func (d dying) Run(ctx context.Context, t runner.Task, lines func(context.Context, []events.Line) error) (runner.Outcome, error) {
+	_, err := d.Workers.Run(ctx, t, func(context.Context, []events.Line) error { return nil })
+	return runner.Outcome{Status: events.StatusFailed, Reason: d.reason, Error: "The worker process died: killed by SIGKILL"}, err
+}
+
+// The death of the worker of a replay says nothing about the run.
+func TestWorkersOfReplaysDie(t *testing.T) {
+	s := newTestServer(t)
+	ended := s.run(`console.log("one"); 1`)
+	stopped := s.run(`console.log("one"); console.log("two"); setTimeout(() => console.log("three"), 1e6)`, func(s *ledger.Submission) { s.ExecutionTimeoutSecs = new(1) })
+	for _, reason := range []string{runner.ReasonWorkerDied, runner.ReasonOutOfMemory} {
+		for _, rec := range []*ledger.Recording{ended, stopped} {
+			report := s.replay(rec, dying{s.pool, reason})
+			if report.Verdict != events.NotReplayed || report.Reason != reason || !strings.Contains(report.Message, "killed by SIGKILL") {
+				t.Errorf("%s, %s: %s", rec.Status, reason, describe(report))
+			}
+		}
+	}
+}
