@@ -285,7 +285,7 @@ func (s *testServer) lines(id string) (n int) {
 // it.
 func TestReplayReportsTheFirstDifference(t *testing.T) {
 	s := newTestServer(t)
-	const code = `const r = Math.random(); console.log("one"); const tea = await mcp.shop.price({ of: "tea" }); console.log("price " + tea.given.of); setTimeout(() => console.log("three"), 5); await mcp.shop.buy({ of: tea.given.of }).catch(() => 0); "done"`
+	const code = `const r = Math.random(); console.log("one"); const tea = await mcp.shop.price({ of: "tea" }); console.log("price " + tea.given.of); setTimeout(() => console.log("three"), 5); await mcp.shop.buy({ of: tea.given.of }).catch(() => 0); await new Promise(r => setTimeout(r, 6)); "done"`
 	sound := s.run(code)
 	withSource := func(change func(string) string) func(*ledger.Recording) {
 		return func(r *ledger.Recording) {
