@@ -99,6 +99,7 @@ type Daybook struct {
 	stopRunner, stopProjector context.CancelFunc
 	runnerDone, projectorDone chan struct{}
 	stopWebhooks              func() // nil before they are started
+	stopReplays               func() // nil if this process replays no runs
 	tailing, auditing         *backgroundTask
 	admitting                 *backgroundTask // follows changes of NATS credentials
 	sealing                   *backgroundTask // seals volumes when they are due
@@ -232,6 +233,9 @@ func (d *Daybook) close() error {
 	d.watchingUse.end()
 	d.owner.Hold()
 	d.draining.Store(true)
+	if d.stopReplays != nil {
+		d.stopReplays()
+	}
 	d.watching.end()
 	d.trimming.end()
 	d.scrubbing.end()

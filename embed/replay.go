@@ -16,8 +16,10 @@ func (d *Daybook) newReplays() httpapi.Replays {
 	if d.pool == nil {
 		return nil
 	}
+	open, stop := context.WithCancel(context.Background())
+	d.stopReplays = stop
 	return replays{
-		d: d, gate: replay.NewGate(d.opts.Slots.Total / 2),
+		d: d, gate: replay.NewGate(d.opts.Slots.Total / 2), open: open,
 		replayer: replay.New(replay.Options{Workers: d.pool, Heaps: d.store, Memory: runMemory{d.budget}, MaxHeapLimitBytes: int64(d.opts.Runs.HeapCeilingMB) << 20}),
 	}
 }
@@ -28,25 +30,12 @@ type replays struct {
 	d        *Daybook
 	gate     *replay.Gate
 	replayer *replay.Replayer
+	open     context.Context // is done from the start of Close on
 }
 
 // Replay implements httpapi.Replays.
 func (r replays) Replay(ctx context.Context, tenant, execution string, actor events.Actor) (httpapi.Replayed, error) {
-	rec, err := r.d.ledger.Recording(ctx, tenant, execution)
-	if err != nil {
-		return httpapi.Replayed{}, err
-	}
-	if err := r.d.disk.Low(); err != nil { // the verdict could not be recorded
-		return httpapi.Replayed{}, err
-	}
-	leave, err := r.gate.Enter(ctx, tenant)
-	if err != nil {
-		return httpapi.Replayed{}, err
-	}
-	report, err := func() (replay.Report, error) {
-		defer leave()
-		return r.replayer.Replay(ctx, rec)
-	}()
+	rec, report, err := r.replay(ctx, tenant, execution)
 	if err != nil {
 		return httpapi.Replayed{}, asUnavailable(err)
 	}
@@ -75,6 +64,36 @@ func replayedOf(execution string, report replay.Report) httpapi.Replayed {
 		answer.Difference = &httpapi.ReplayDifference{Part: diff.Part, Line: diff.Line, Call: diff.Call, Recorded: diff.Recorded, Replayed: diff.Replayed}
 	}
 	return answer
+}
+
+// replay executes a run again, in a place of the gate. Close ends it.
+func (r replays) replay(ctx context.Context, tenant, execution string) (rec *ledger.Recording, report replay.Report, err error) {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	defer context.AfterFunc(r.open, stop)()
+	defer func() {
+		if err != nil && r.open.Err() != nil {
+			err = &ledger.Error{Code: ledger.CodeUnavailable, Message: "the server is shutting down; replay the execution when it is back", Err: err}
+		}
+	}()
+	if _, err = r.d.ledger.Recording(ctx, tenant, execution); err != nil {
+		return nil, report, err
+	}
+	if err = r.d.Unwritable(); err != nil { // the verdict could not be recorded
+		return nil, report, err
+	}
+	leave, err := r.gate.Enter(ctx, tenant)
+	if err != nil {
+		return nil, report, err
+	}
+	defer leave()
+	// It is read again, because a recording with many calls takes memory, and many replays may
+	// wait for a place.
+	if rec, err = r.d.ledger.Recording(ctx, tenant, execution); err != nil {
+		return nil, report, err
+	}
+	report, err = r.replayer.Replay(ctx, rec)
+	return rec, report, err
 }
 
 // asUnavailable returns err as an answer that says that another try may succeed, unless it is

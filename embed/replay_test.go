@@ -3,217 +3,100 @@ package embed_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"daybook/embed"
 	"daybook/events"
-	"daybook/internal/lifecycle/retention"
+	"daybook/httpapi"
 	"daybook/internal/web/access"
 )
 
-// replayed is an answer of POST /api/executions/{id}/replay.
-type replayed struct {
-	Verdict, Reason string
-	Difference      *struct{ Part, Recorded, Replayed string }
+// replayIn replays an execution and returns the verdict.
+func replayIn(t *testing.T, book *embed.Daybook, id string) (r httpapi.Replayed) {
+	t.Helper()
+	status, body := postTo(t, book, "/api/executions/"+id+"/replay", "")
+	if err := json.Unmarshal([]byte(body), &r); status != http.StatusOK || err != nil {
+		t.Fatalf("%d %s: %v", status, body, err)
+	}
+	return r
 }
 
-// A tenant replays its own runs, and cannot tell those of others from unknown ones. Each
-// verdict is an event of the tenant.
-func TestReplayOverREST(t *testing.T) {
+// Close ends replays at once. Their clients are asked to try again.
+func TestCloseEndsReplays(t *testing.T) {
+	t.Parallel()
+	book := start(t, embed.Options{Runs: embed.RunOptions{Stateless: true}})
+	e := run(t, book, embed.Script{Code: "let n = 0; for (let i = 0; i < 3e8; i++) n = (n * 31 + i) | 0; n"})
+	answered := make(chan string)
+	reached := make(chan struct{})
+	go func() {
+		close(reached)
+		_, body := postTo(t, book, "/api/executions/"+e.ExecutionID+"/replay", "")
+		answered <- body
+	}()
+	<-reached
+	if err := book.Close(); err != nil {
+		t.Error(err)
+	}
+	if body := <-answered; !strings.Contains(body, "the server is shutting down; replay the execution when it is back") {
+		t.Errorf("the answer is %s", body)
+	}
+}
+
+// A verdict is recorded with its texts encrypted, and shredded with the run. A replay of a
+// shredded run reveals nothing.
+func TestReplayOfShreddedRuns(t *testing.T) {
+	t.Parallel()
+	const secret = "a-very-private-word"
+	book := start(t, embed.Options{Content: embed.ContentOptions{Erasable: true}})
+	e := run(t, book, embed.Script{Code: "console.log('" + secret + "'); '" + secret + "'", Session: "private"})
+	if r := replayIn(t, book, e.ExecutionID); r.Verdict != events.ReplayIdentical || len(r.Compared) != 6 {
+		t.Errorf("%+v", r)
+	}
+	if status, body := answerOf(t, book, http.MethodDelete, "/api/sessions/private/content"); status != http.StatusOK {
+		t.Fatalf("%d %s", status, body)
+	}
+	status, body := postTo(t, book, "/api/executions/"+e.ExecutionID+"/replay", "")
+	if status != http.StatusOK || strings.Contains(body, secret) || !strings.Contains(body, `"content_shredded"`) {
+		t.Errorf("%d %s", status, body)
+	}
+	if status, body := answerOf(t, book, http.MethodGet, "/api/events"); status != http.StatusOK || strings.Contains(body, secret) || strings.Count(body, string(events.TypeExecutionReplayed)) != 2 {
+		t.Errorf("the events: %d %s", status, body)
+	}
+}
+
+// Another tenant cannot replay a run, nor find out that it exists.
+func TestReplaysOfOtherTenants(t *testing.T) {
 	t.Parallel()
 	g := startGuarded(t, embed.Options{})
-	ada, bob := g.token("acme", "ada", access.AllScopes), g.token("other", "bob", access.AllScopes)
-	onlyRead, err := access.NewScopes(access.Read)
-	if err != nil {
-		t.Fatal(err)
+	mine, other := g.token("acme", "ada", access.AllScopes), g.token("other", "eve", access.AllScopes)
+	g.await(mine)
+	g.await(other)
+	own := g.owns(mine, "acmeword")
+	path := "/api/executions/" + own.execution + "/replay"
+	if status, body := g.ask(mine, http.MethodPost, path, ""); status != http.StatusOK {
+		t.Errorf("%d %s", status, body)
 	}
-	reader := g.token("acme", "eve", onlyRead)
-	g.await(reader)
-	var run struct {
-		ID string `json:"execution_id"`
-	}
-	g.decode(ada, http.MethodPost, "/api/exec?wait=60", `{"code":"console.log(Math.random()); Date.now()"}`, &run)
-	path := "/api/executions/" + run.ID + "/replay"
-	var got replayed
-	g.decode(ada, http.MethodPost, path, "", &got)
-	if got.Verdict != "identical" {
-		t.Errorf("the verdict is %+v", got)
-	}
-	unknown := strings.Replace(path, run.ID, "019ab3c4-6a3e-7c51-8f0e-2b9d54e1a7f3", 1)
-	_, want := g.ask(bob, http.MethodPost, unknown, "")
-	if status, answer := g.ask(bob, http.MethodPost, path, ""); status != http.StatusNotFound || strings.ReplaceAll(answer, run.ID, "019ab3c4-6a3e-7c51-8f0e-2b9d54e1a7f3") != want {
-		t.Errorf("another tenant is answered %d %s, want as for an unknown id: %s", status, answer, want)
-	}
-	if status, _ := g.ask(reader, http.MethodPost, path, ""); status != http.StatusForbidden {
-		t.Errorf("a token that reads only is answered %d", status)
-	}
-	for token, n := range map[string]int{ada: 1, bob: 0} {
-		_, list := g.ask(token, http.MethodGet, "/api/events?limit=1000&type="+string(events.TypeExecutionReplayed), "")
-		if got := strings.Count(list, `"verdict":"identical"`); got != n {
-			t.Errorf("%d verdicts, want %d: %s", got, n, list)
-		}
+	unknown := strings.Replace(path, own.execution, "019ab3c4-6a3e-7c51-8f0e-2b9d54e1a7f3", 1)
+	status, body := g.ask(other, http.MethodPost, path, "")
+	wantStatus, wantBody := g.ask(other, http.MethodPost, unknown, "")
+	if status != http.StatusNotFound || status != wantStatus || strings.ReplaceAll(body, own.execution, "") != strings.ReplaceAll(wantBody, "019ab3c4-6a3e-7c51-8f0e-2b9d54e1a7f3", "") {
+		t.Errorf("%d %s, want %d %s", status, body, wantStatus, wantBody)
 	}
 }
 
-// Encrypted runs are replayed with their keys, from the data directory and from an export.
-// After they are shredded, neither the record nor the recorded verdict has their content.
-func TestReplayOfEncryptedRuns(t *testing.T) {
+// A replay ends when its client disconnects.
+func TestReplayOfDisconnectedClient(t *testing.T) {
 	t.Parallel()
-	opts := embed.Options{DataDir: filepath.Join(t.TempDir(), "data"), Content: embed.ContentOptions{Erasable: true}}
-	book := start(t, opts)
-	first := run(t, book, embed.Script{Code: `let secret = "m` + strings.Repeat("y", 70000) + `"; console.log("text"); secret.length`, Session: "s"})
-	second := run(t, book, embed.Script{Code: `secret.length + 1`, Heap: *first.Heap, Session: "s"})
-	verdict := func(id string) (r replayed) {
-		t.Helper()
-		if status, answer := postTo(t, book, "/api/executions/"+id+"/replay", ""); status != http.StatusOK || json.Unmarshal([]byte(answer), &r) != nil {
-			t.Fatalf("%d %s", status, answer)
-		}
-		return r
+	book := start(t, embed.Options{Runs: embed.RunOptions{Stateless: true}})
+	e := run(t, book, embed.Script{Code: "let n = 0; for (let i = 0; i < 3e8; i++) n = (n * 31 + i) | 0; n"})
+	ctx, disconnect := context.WithCancel(within(t))
+	r := httptest.NewRequestWithContext(ctx, http.MethodPost, "http://127.0.0.1/api/executions/"+e.ExecutionID+"/replay", nil)
+	go disconnect()
+	book.Handler().ServeHTTP(httptest.NewRecorder(), r)
+	if _, body := answerOf(t, book, http.MethodGet, "/api/events"); strings.Contains(body, string(events.TypeExecutionReplayed)) {
+		t.Errorf("a verdict is recorded: %s", body)
 	}
-	for _, id := range []string{first.ExecutionID, second.ExecutionID} {
-		if got := verdict(id); got.Verdict != "identical" {
-			t.Errorf("the verdict is %+v", got)
-		}
-	}
-	if _, err := book.Shred(within(t), events.DefaultTenant, retention.Named("s"), false, events.Actor{Principal: "tester", Transport: "embed"}); err != nil {
-		t.Fatal(err)
-	}
-	if got := verdict(first.ExecutionID); got.Verdict != "not_replayed" || got.Reason != "content_shredded" {
-		t.Errorf("after the shredding the verdict is %+v", got)
-	}
-}
-
-// An export with encrypted content is replayed with the keys only.
-func TestReplayOfAnEncryptedExport(t *testing.T) {
-	t.Parallel()
-	opts := embed.Options{DataDir: filepath.Join(t.TempDir(), "data"), Content: embed.ContentOptions{Erasable: true}}
-	book := start(t, opts)
-	run(t, book, embed.Script{Code: `const n = Math.random(); console.log("text", n); n`, Session: "s"})
-	key := book.AuditKey()
-	closeBook(t, book)
-	dir := filepath.Join(t.TempDir(), "export")
-	if _, err := embed.Export(within(t), embed.ExportOptions{DataDir: opts.DataDir, Dir: dir, Blobs: true}); err != nil {
-		t.Fatal(err)
-	}
-	for keys, want := range map[string]string{filepath.Join(opts.DataDir, "keys"): "identical", "": "not_replayed no_keys", t.TempDir(): "not_replayed content_shredded"} {
-		var got []string
-		err := embed.ReplayExport(within(t), embed.ReplayExportOptions{Dir: dir, Keys: []string{key}, KeyDir: keys}, func(r embed.Replayed) error {
-			got = append(got, strings.TrimSpace(string(r.Verdict)+" "+r.Reason))
-			return nil
-		})
-		if err != nil || len(got) != 1 || got[0] != want {
-			t.Errorf("with the keys in %q: %q, %v; want %s", keys, got, err, want)
-		}
-	}
-	if err := embed.ReplayExport(within(t), embed.ReplayExportOptions{Dir: dir}, nil); !errors.Is(err, embed.ErrBadKey) {
-		t.Errorf("without a trusted key: %v", err)
-	}
-	heap, err := filepath.Glob(filepath.Join(dir, "blobs", "heap-*"))
-	if err != nil || len(heap) == 0 {
-		t.Fatal("the export has no heap")
-	}
-	if err := os.Truncate(heap[0], 100); err != nil {
-		t.Fatal(err)
-	}
-	unproven, _ := errors.AsType[*embed.VerdictError](embed.ReplayExport(within(t), embed.ReplayExportOptions{Dir: dir, Keys: []string{key}}, nil))
-	if unproven == nil {
-		t.Error("an export with a damaged heap is replayed")
-	}
-}
-
-// A recorded session that called tools is replayed identically without the tools, from the
-// data directory and from an export. One changed byte of a recorded answer is found by the
-// verification of the export.
-func TestReplayWithoutTheTools(t *testing.T) {
-	t.Parallel()
-	servers, err := embed.ReadMCPServers([]string{"weather=" + openWeather(t)}, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	opts := embed.Options{DataDir: filepath.Join(t.TempDir(), "data"), Tools: embed.ToolOptions{Servers: servers}}
-	book := start(t, opts)
-	var ids []string
-	heap := ""
-	for _, code := range []string{
-		`const seen = new Map(); seen.set("Oslo", (await mcp.weather.today({ city: "Oslo" })).degrees); console.log(seen)`,
-		`const all = await Promise.all(["Bergen", "Tromsø"].map(city => mcp.weather.today({ city }))); for (const a of all) seen.set(a.city, a.degrees + Math.random()); seen`,
-		`await mcp.weather.today({ city: "" }).catch(e => e.message)`,
-		`setTimeout(() => console.log("later", Date.now()), 20); await mcp.weather.none({})`,
-	} {
-		e := run(t, book, embed.Script{Code: code, Heap: heap, Session: "trip"})
-		ids = append(ids, e.ExecutionID)
-		if e.Heap != nil {
-			heap = *e.Heap
-		}
-	}
-	key := book.AuditKey()
-	closeBook(t, book)
-
-	opts.Tools = embed.ToolOptions{}
-	book = start(t, opts)
-	for i, id := range ids {
-		var got replayed
-		if status, answer := postTo(t, book, "/api/executions/"+id+"/replay", ""); status != http.StatusOK || json.Unmarshal([]byte(answer), &got) != nil || got.Verdict != "identical" {
-			t.Errorf("run %d: %d %s", i, status, answer)
-		}
-	}
-	closeBook(t, book)
-
-	dir := filepath.Join(t.TempDir(), "export")
-	if _, err := embed.Export(within(t), embed.ExportOptions{DataDir: opts.DataDir, Dir: dir, Blobs: true}); err != nil {
-		t.Fatal(err)
-	}
-	replayAll := func() (verdicts []string, err error) {
-		err = embed.ReplayExport(within(t), embed.ReplayExportOptions{Dir: dir, Keys: []string{key}, Session: "trip", Parallel: 2}, func(r embed.Replayed) error {
-			verdicts = append(verdicts, string(r.Verdict))
-			return nil
-		})
-		return verdicts, err
-	}
-	if got, err := replayAll(); err != nil || strings.Join(got, " ") != "identical identical identical identical" {
-		t.Errorf("from the export: %q, %v", got, err)
-	}
-	path := filepath.Join(dir, "events.ndjson")
-	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	changed := strings.Replace(string(raw), `\"degrees\":7`, `\"degrees\":8`, 1)
-	if changed == string(raw) {
-		t.Fatal("no event has the answer of the tool")
-	}
-	if err := os.WriteFile(path, []byte(changed), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := replayAll(); err == nil || !strings.Contains(err.Error(), "NOT INTACT") {
-		t.Errorf("with a changed answer: %v", err)
-	}
-}
-
-// openWeather starts an MCP server that requires no key, and returns its URL.
-func openWeather(t *testing.T) string {
-	t.Helper()
-	s := sdk.NewServer(&sdk.Implementation{Name: "weather", Version: "1"}, nil)
-	sdk.AddTool(s, &sdk.Tool{Name: "today"}, func(_ context.Context, _ *sdk.CallToolRequest, in struct {
-		City string `json:"city"`
-	}) (*sdk.CallToolResult, any, error) {
-		if in.City == "" {
-			return nil, nil, errors.New("no city")
-		}
-		return nil, map[string]any{"city": in.City, "degrees": 7}, nil
-	})
-	srv := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, nil))
-	t.Cleanup(func() {
-		srv.CloseClientConnections()
-		srv.Close()
-	})
-	return srv.URL
 }

@@ -1,0 +1,183 @@
+package embed_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"daybook/embed"
+	"daybook/events"
+	"daybook/internal/web/access"
+)
+
+// A token needs the scope run to replay. Each verdict is an event of its tenant.
+func TestReplayOverREST(t *testing.T) {
+	t.Parallel()
+	g := startGuarded(t, embed.Options{})
+	ada, bob := g.token("acme", "ada", access.AllScopes), g.token("other", "bob", access.AllScopes)
+	onlyRead, err := access.NewScopes(access.Read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader := g.token("acme", "eve", onlyRead)
+	g.await(reader)
+	path := "/api/executions/" + g.owns(ada, "acmeword").execution + "/replay"
+	if status, answer := g.ask(ada, http.MethodPost, path, ""); status != http.StatusOK {
+		t.Errorf("%d %s", status, answer)
+	}
+	if status, _ := g.ask(reader, http.MethodPost, path, ""); status != http.StatusForbidden {
+		t.Errorf("a token that reads only is answered %d", status)
+	}
+	for token, n := range map[string]int{ada: 1, bob: 0} {
+		_, list := g.ask(token, http.MethodGet, "/api/events?limit=1000&type="+string(events.TypeExecutionReplayed), "")
+		if got := strings.Count(list, `"verdict":`); got != n {
+			t.Errorf("%d verdicts, want %d: %s", got, n, list)
+		}
+	}
+}
+
+// Encrypted runs with long texts and a heap are replayed with their keys.
+func TestReplayOfEncryptedRuns(t *testing.T) {
+	t.Parallel()
+	book := start(t, embed.Options{Content: embed.ContentOptions{Erasable: true}})
+	first := run(t, book, embed.Script{Code: `let secret = "m` + strings.Repeat("y", 70000) + `"; console.log("text"); secret`, Session: "s"})
+	second := run(t, book, embed.Script{Code: `secret.length + 1`, Heap: *first.Heap, Session: "s"})
+	for _, id := range []string{first.ExecutionID, second.ExecutionID} {
+		if got := replayIn(t, book, id); got.Verdict != events.ReplayIdentical {
+			t.Errorf("the verdict is %+v", got)
+		}
+	}
+}
+
+// An export with encrypted content is replayed with the keys only.
+func TestReplayOfAnEncryptedExport(t *testing.T) {
+	t.Parallel()
+	opts := embed.Options{DataDir: filepath.Join(t.TempDir(), "data"), Content: embed.ContentOptions{Erasable: true}}
+	book := start(t, opts)
+	run(t, book, embed.Script{Code: `const n = Math.random(); console.log("text", n); n`, Session: "s"})
+	key := book.AuditKey()
+	closeBook(t, book)
+	dir := filepath.Join(t.TempDir(), "export")
+	if _, err := embed.Export(within(t), embed.ExportOptions{DataDir: opts.DataDir, Dir: dir, Blobs: true}); err != nil {
+		t.Fatal(err)
+	}
+	for keys, want := range map[string]string{filepath.Join(opts.DataDir, "keys"): "identical", "": "not_replayed no_keys", t.TempDir(): "not_replayed content_shredded"} {
+		var got []string
+		err := embed.ReplayExport(within(t), embed.ReplayExportOptions{Dir: dir, Keys: []string{key}, KeyDir: keys}, func(r embed.Replayed) error {
+			got = append(got, strings.TrimSpace(string(r.Verdict)+" "+r.Reason))
+			return nil
+		})
+		if err != nil || len(got) != 1 || got[0] != want {
+			t.Errorf("with the keys in %q: %q, %v; want %s", keys, got, err, want)
+		}
+	}
+	if err := embed.ReplayExport(within(t), embed.ReplayExportOptions{Dir: dir}, nil); !errors.Is(err, embed.ErrBadKey) {
+		t.Errorf("without a trusted key: %v", err)
+	}
+	heap, err := filepath.Glob(filepath.Join(dir, "blobs", "heap-*"))
+	if err != nil || len(heap) == 0 {
+		t.Fatal("the export has no heap")
+	}
+	if err := os.Truncate(heap[0], 100); err != nil {
+		t.Fatal(err)
+	}
+	unproven, _ := errors.AsType[*embed.VerdictError](embed.ReplayExport(within(t), embed.ReplayExportOptions{Dir: dir, Keys: []string{key}}, nil))
+	if unproven == nil {
+		t.Error("an export with a damaged heap is replayed")
+	}
+}
+
+// A recorded session that called tools is replayed identically without the tools, from the
+// data directory and from an export. One changed byte of a recorded answer is found by the
+// verification of the export.
+func TestReplayWithoutTheTools(t *testing.T) {
+	t.Parallel()
+	servers, err := embed.ReadMCPServers([]string{"weather=" + openWeather(t)}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := embed.Options{DataDir: filepath.Join(t.TempDir(), "data"), Tools: embed.ToolOptions{Servers: servers}}
+	book := start(t, opts)
+	var ids []string
+	heap := ""
+	for _, code := range []string{
+		`const seen = new Map(); seen.set("Oslo", (await mcp.weather.today({ city: "Oslo" })).degrees); console.log(seen)`,
+		`const all = await Promise.all(["Bergen", "Tromsø"].map(city => mcp.weather.today({ city }))); for (const a of all) seen.set(a.city, a.degrees + Math.random()); seen`,
+		`await mcp.weather.today({ city: "" }).catch(e => e.message)`,
+		`setTimeout(() => console.log("later", Date.now()), 20); await mcp.weather.none({})`,
+	} {
+		e := run(t, book, embed.Script{Code: code, Heap: heap, Session: "trip"})
+		ids = append(ids, e.ExecutionID)
+		if e.Heap != nil {
+			heap = *e.Heap
+		}
+	}
+	key := book.AuditKey()
+	closeBook(t, book)
+
+	opts.Tools = embed.ToolOptions{}
+	book = start(t, opts)
+	for i, id := range ids {
+		if got := replayIn(t, book, id); got.Verdict != events.ReplayIdentical {
+			t.Errorf("run %d: %+v", i, got)
+		}
+	}
+	closeBook(t, book)
+
+	dir := filepath.Join(t.TempDir(), "export")
+	if _, err := embed.Export(within(t), embed.ExportOptions{DataDir: opts.DataDir, Dir: dir, Blobs: true}); err != nil {
+		t.Fatal(err)
+	}
+	replayAll := func() (verdicts []string, err error) {
+		err = embed.ReplayExport(within(t), embed.ReplayExportOptions{Dir: dir, Keys: []string{key}, Session: "trip", Parallel: 2}, func(r embed.Replayed) error {
+			verdicts = append(verdicts, string(r.Verdict))
+			return nil
+		})
+		return verdicts, err
+	}
+	if got, err := replayAll(); err != nil || strings.Join(got, " ") != "identical identical identical identical" {
+		t.Errorf("from the export: %q, %v", got, err)
+	}
+	path := filepath.Join(dir, "events.ndjson")
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := strings.Replace(string(raw), `\"degrees\":7`, `\"degrees\":8`, 1)
+	if changed == string(raw) {
+		t.Fatal("no event has the answer of the tool")
+	}
+	if err := os.WriteFile(path, []byte(changed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := replayAll(); err == nil || !strings.Contains(err.Error(), "NOT INTACT") {
+		t.Errorf("with a changed answer: %v", err)
+	}
+}
+
+// openWeather starts an MCP server that requires no key, and returns its URL.
+func openWeather(t *testing.T) string {
+	t.Helper()
+	s := sdk.NewServer(&sdk.Implementation{Name: "weather", Version: "1"}, nil)
+	sdk.AddTool(s, &sdk.Tool{Name: "today"}, func(_ context.Context, _ *sdk.CallToolRequest, in struct {
+		City string `json:"city"`
+	}) (*sdk.CallToolResult, any, error) {
+		if in.City == "" {
+			return nil, nil, errors.New("no city")
+		}
+		return nil, map[string]any{"city": in.City, "degrees": 7}, nil
+	})
+	srv := httptest.NewServer(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s }, nil))
+	t.Cleanup(func() {
+		srv.CloseClientConnections()
+		srv.Close()
+	})
+	return srv.URL
+}
