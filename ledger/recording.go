@@ -76,7 +76,7 @@ func (r recordReader) recording(ctx context.Context, tenant, execution string) (
 	}
 	rec := &Recording{Request: request, Calls: r.loadResults(tenant, h), Ending: events.EndingOf(h.terminal.Data), EndedAt: h.terminal.Seq, reader: r}
 	rec.Status, _ = h.terminal.Type.Status()
-	if rec.Ending.Attempt == 0 || h.newest == nil {
+	if h.newest == nil {
 		return rec, nil
 	}
 	var p Plan

@@ -11,6 +11,7 @@ import (
 	"iter"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"daybook/events"
 )
@@ -40,11 +41,15 @@ type outputComparison struct {
 	isAtEnd  bool
 	err      error // the failure to read the record
 
+	isNewPiece bool   // the level and the time of the recorded piece are not compared yet
 	line       int64  // the number of the line that is compared
 	isMidLine  bool   // a part of it is compared, and is equal
 	equal      string // the last bytes of that part
 	difference *Difference
-	hash       hash.Hash // of the output of the replay
+	// recordedBytes counts the recorded output that is equal. lines, bytes and hash are those
+	// of the output of the replay.
+	recordedBytes, lines, bytes int64
+	hash                        hash.Hash
 }
 
 // compareOutput returns a comparison with recorded output, which begins at a line. The
@@ -76,7 +81,7 @@ func (c *outputComparison) load() (bool, error) {
 			c.err = err
 			continue
 		}
-		c.start, c.recorded, c.isAtEnd = l, textOf(l), !ok
+		c.start, c.recorded, c.isNewPiece, c.isAtEnd = l, textOf(l), true, !ok
 		if !ok {
 			c.recorded = ""
 		}
@@ -97,6 +102,10 @@ func textOf(l events.Line) string {
 func (c *outputComparison) take(l events.Line) error {
 	text := textOf(l)
 	c.hash.Write([]byte(text))
+	c.bytes += int64(len(text))
+	if !l.Continued {
+		c.lines++
+	}
 	for text != "" {
 		ok, err := c.load()
 		if err != nil {
@@ -105,7 +114,8 @@ func (c *outputComparison) take(l events.Line) error {
 		if !ok {
 			return c.beyondRecord(text)
 		}
-		if !c.isMidLine {
+		if c.isNewPiece {
+			c.isNewPiece = false
 			if err := c.compareStart(l); err != nil {
 				return err
 			}
@@ -120,7 +130,7 @@ func (c *outputComparison) take(l events.Line) error {
 	return nil
 }
 
-// compareStart compares the level and the time of a line.
+// compareStart compares the level and the time of a recorded piece with those of the line.
 func (c *outputComparison) compareStart(l events.Line) error {
 	recorded, replayed := cmp.Or(c.start.Level, events.LevelLog), cmp.Or(l.Level, events.LevelLog)
 	if recorded == replayed && c.start.TimeMillis == l.TimeMillis {
@@ -135,6 +145,7 @@ func (c *outputComparison) compareStart(l events.Line) error {
 
 // advance notes that both outputs have text, which holds at most one line end, at its end.
 func (c *outputComparison) advance(text string) {
+	c.recordedBytes += int64(len(text))
 	if strings.HasSuffix(text, "\n") {
 		c.line++
 		c.isMidLine, c.equal = false, ""
@@ -185,21 +196,43 @@ func (c *outputComparison) isReproduced() (bool, error) {
 }
 
 // end compares the end of the output of a run that reached its end with its recorded
-// totals. keyed returns a hash in the form of the record. It returns errDiffers if recorded
-// output is missing, or if the hash of output beyond the record differs.
-func (c *outputComparison) end(totals *events.OutputTotals, keyed func(hash string) (string, error)) error {
+// totals, which count the output of earlier attempts too; nil for none. It returns errDiffers
+// if recorded output is missing, or if the totals differ.
+func (c *outputComparison) end(t *totals) error {
 	left, err := c.load()
 	switch {
 	case err != nil:
 		return err
 	case left:
 		return c.report(excerpt(c.equal+strings.TrimSuffix(c.recorded, "\n"), 0, len(c.equal)), c.equal+"(no further output)")
-	case totals == nil:
+	case t == nil:
 		return nil
 	}
-	sum, err := keyed(hex.EncodeToString(c.hash.Sum(nil)))
-	if err != nil || sum == totals.SHA256 {
+	// The record of truncated output ends at the limit, or before the character that exceeds it.
+	if c.isTruncated && (t.limit <= 0 || c.bytes <= t.limit || c.recordedBytes <= t.limit-utf8.UTFMax) {
+		return c.report(fmt.Sprintf("%d bytes, truncated", c.recordedBytes), fmt.Sprintf("%d bytes, of which %d are recorded", c.bytes, t.limit))
+	}
+	sum, err := t.keyedHash(hex.EncodeToString(c.hash.Sum(nil)))
+	if err != nil {
 		return err
 	}
-	return c.report("SHA-256 of the output "+totals.SHA256, "SHA-256 of the output "+sum)
+	describe := func(lines, bytes int64, sum string) string {
+		return fmt.Sprintf("%d lines, %d bytes, SHA-256 of the output %s", lines, bytes, sum)
+	}
+	recorded := describe(t.recorded.Lines, t.recorded.Bytes, t.recorded.SHA256)
+	replayed := describe(t.linesBefore+c.lines, t.bytesBefore+c.bytes, sum)
+	if recorded == replayed {
+		return nil
+	}
+	return c.report(recorded, replayed)
+}
+
+// totals are the recorded totals of the output of a run.
+type totals struct {
+	recorded events.OutputTotals
+	// linesBefore and bytesBefore count the output of earlier attempts.
+	linesBefore, bytesBefore int64
+	limit                    int64 // of the recorded output of an attempt in bytes
+	// keyedHash returns a hash in the form of the record.
+	keyedHash func(hash string) (string, error)
 }

@@ -33,3 +33,25 @@ func TestUnreadableOutput(t *testing.T) {
 		}
 	}
 }
+
+// Each recorded piece of a line has the level and the time of the line.
+func TestPiecesOfLines(t *testing.T) {
+	line := events.Line{Text: "onetwo", Level: events.LevelWarn, TimeMillis: 7}
+	piece := events.Line{Text: "one", Level: events.LevelWarn, TimeMillis: 7, Continued: true}
+	for _, test := range []struct {
+		rest events.Line
+		want error
+	}{
+		{events.Line{Text: "two", Level: events.LevelWarn, TimeMillis: 7}, nil},
+		{events.Line{Text: "two", Level: events.LevelError, TimeMillis: 7}, errDiffers},
+		{events.Line{Text: "two", Level: events.LevelWarn, TimeMillis: 8}, errDiffers},
+	} {
+		c := compareOutput(t.Context(), func(_ context.Context, fn func(events.Line) error) error {
+			return errors.Join(fn(piece), fn(test.rest))
+		}, 1)
+		if err := c.take(line); !errors.Is(err, test.want) {
+			t.Errorf("%+v: %v, want %v", test.rest, err, test.want)
+		}
+		c.stop()
+	}
+}

@@ -1,9 +1,12 @@
 package replay
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -115,10 +118,11 @@ type replay struct {
 	replayer *Replayer
 	memory   runner.MemoryAccount // nil for no limit
 
-	engine  events.Engine
-	host    *runner.ReplayHost
-	output  *outputComparison
-	outcome runner.Outcome
+	engine    events.Engine
+	inputSize int64 // of the input heap in bytes
+	host      *runner.ReplayHost
+	output    *outputComparison
+	outcome   runner.Outcome
 }
 
 // whyNot returns why a run can never be replayed, or an empty reason if another try may
@@ -239,7 +243,25 @@ func (p *replay) Call(ctx context.Context, number int, server, tool string, argu
 	if err != nil {
 		return err
 	}
+	if err := p.compareArguments(ctx, number, arguments); err != nil {
+		return err
+	}
 	return p.checkReached()
+}
+
+// compareArguments returns a *runner.DivergedError if the recorded text of the arguments of
+// a call does not match. The text is not compared if only its hash is readable.
+func (p *replay) compareArguments(ctx context.Context, number int, arguments []byte) error {
+	i := slices.IndexFunc(p.rec.Calls, func(c ledger.RecordedCall) bool { return c.Number == number })
+	if i < 0 {
+		return nil
+	}
+	c := &p.rec.Calls[i]
+	text, err := p.rec.Text(ctx, c.Arguments)
+	if err != nil || text == nil || bytes.Equal(text, arguments) {
+		return nil
+	}
+	return &runner.DivergedError{Number: number, Recorded: c, Made: &ledger.HostCall{Number: number, Server: c.Server, Tool: c.Tool, Arguments: arguments}}
 }
 
 // mayLackCalls reports whether the last calls of the run may be missing in the record. The
@@ -304,6 +326,7 @@ func (p *replay) newTask(ctx context.Context) (t runner.Task, report *Report, er
 			return t, nil, fmt.Errorf("read heap %s: %w", s.InputHeap, err)
 		}
 	}
+	p.inputSize = int64(len(heap))
 	limit := int64(s.Limits.HeapMemoryMaxMB) << 20
 	if most := p.replayer.opts.MaxHeapLimitBytes; most > 0 && limit > most {
 		r := p.impossible(ReasonLimits, fmt.Sprintf("the run had a heap limit of %d MB, and this server allows %d: start it with --heap-memory-ceiling %d", s.Limits.HeapMemoryMaxMB, most>>20, s.Limits.HeapMemoryMaxMB))
@@ -331,7 +354,7 @@ func (p *replay) compare(ctx context.Context, runErr error) (Report, error) {
 	recordEnds, _ := errors.AsType[*runner.RecordEndsError](runErr)
 	switch {
 	case errors.Is(runErr, errReached):
-		return p.identical(events.ReplayOutput, events.ReplayCalls), nil
+		return p.identicalSoFar(), nil
 	case p.output.difference != nil: // also if the replay was stopped for another cause at the same time
 		return p.different(*p.output.difference), nil
 	case p.isStopped() && recordEnds != nil && recordEnds.Number == 0:
@@ -365,17 +388,26 @@ func (p *replay) compareStopped() (Report, error) {
 	case err != nil:
 		return Report{}, err
 	case done && p.host.IsComplete():
-		return p.identical(events.ReplayOutput, events.ReplayCalls), nil
+		return p.identicalSoFar(), nil
 	case p.outcome.Status == events.StatusTimedOut:
 		return p.impossible(ReasonTimeout, "the replay did not reach the last recorded line and call within its time limit"), nil
 	case hasDied(p.outcome.Reason), p.outcome.Reason == runner.ReasonSandboxViolation, p.outcome.Reason == runner.ReasonProtocol:
 		// A process that is killed loses output that it has not sent.
 		return p.impossible(p.outcome.Reason, "the replay did not reach the last recorded line and call: "+excerpt(p.outcome.Error, 0, 0)), nil
 	}
-	if err := p.output.end(nil, nil); !errors.Is(err, errDiffers) {
+	if err := p.output.end(nil); !errors.Is(err, errDiffers) {
 		return p.different(p.missingCall()), err
 	}
 	return p.different(*p.output.difference), nil
+}
+
+// identicalSoFar returns the report about the replay of a run that was stopped, and that
+// has reproduced the record. A run that was stopped leaves no heap.
+func (p *replay) identicalSoFar() Report {
+	if h := p.rec.Ending.Heap; h != nil {
+		return p.different(Difference{Part: events.ReplayHeap, Recorded: describeHeap(h), Replayed: describeHeap(nil)})
+	}
+	return p.identical(events.ReplayOutput, events.ReplayCalls)
 }
 
 func (p *replay) missingCall() Difference {
@@ -389,10 +421,19 @@ func (p *replay) missingCall() Difference {
 	return d
 }
 
+// totals returns the recorded totals of the output, or nil.
+func (p *replay) totals() *totals {
+	recorded, s := p.rec.Ending.Output, p.rec.Started
+	if recorded == nil {
+		return nil
+	}
+	return &totals{recorded: *recorded, linesBefore: s.FirstLine - 1, bytesBefore: s.FirstByte, limit: s.Limits.OutputMaxBytes, keyedHash: p.rec.KeyedHash}
+}
+
 // compareEnd compares the replay of a run that reached its end.
 func (p *replay) compareEnd(ctx context.Context) (Report, error) {
 	sameEngine := p.engine.ID == p.rec.Started.Engine.ID
-	if err := p.output.end(p.rec.Ending.Output, p.rec.KeyedHash); errors.Is(err, errDiffers) {
+	if err := p.output.end(p.totals()); errors.Is(err, errDiffers) {
 		return p.different(*p.output.difference), nil
 	} else if err != nil {
 		return Report{}, err
@@ -446,21 +487,33 @@ func (p *replay) compareEnd(ctx context.Context) (Report, error) {
 	}
 	if sameEngine && p.rec.Request.Stateful {
 		compared = append(compared, events.ReplayHeap)
-		recorded, replayed := "none", "none"
-		if end.Heap != nil {
-			recorded = end.Heap.SHA256
-		}
-		switch {
-		case len(out.Heap) > 0:
-			replayed = events.Hash(out.Heap)
-		case out.Reason == runner.ReasonSyntaxError && p.rec.Started.InputHeap != "":
-			replayed = p.rec.Started.InputHeap // nothing ran
-		}
-		if recorded != replayed {
+		if recorded, replayed := describeHeap(end.Heap), describeHeap(p.heapRecord()); recorded != replayed {
 			return p.different(Difference{Part: events.ReplayHeap, Recorded: recorded, Replayed: replayed}), nil
 		}
 	}
 	return p.identical(compared...), nil
+}
+
+// heapRecord returns the heap that the replay left, as the runner records it, or nil.
+func (p *replay) heapRecord() *events.HeapRecord {
+	out, input := &p.outcome, p.rec.Started.InputHeap
+	h := events.HeapRecord{EngineID: p.engine.ID, Parent: input}
+	switch {
+	case len(out.Heap) > 0:
+		h.SHA256, h.Size = events.Hash(out.Heap), int64(len(out.Heap))
+	case out.Reason == runner.ReasonSyntaxError && input != "": // nothing ran
+		h.SHA256, h.Size = input, p.inputSize
+	default:
+		return nil
+	}
+	return &h
+}
+
+func describeHeap(h *events.HeapRecord) string {
+	if h == nil {
+		return "none"
+	}
+	return fmt.Sprintf("%s of %d bytes, engine %s, parent %s", h.SHA256, h.Size, h.EngineID, cmp.Or(h.Parent, "none"))
 }
 
 func describeEnd(status events.Status, reason string) string {

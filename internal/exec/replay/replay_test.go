@@ -298,6 +298,13 @@ func TestReplayReportsTheFirstDifference(t *testing.T) {
 	replace := func(old, new string) func(*ledger.Recording) {
 		return withSource(func(code string) string { return strings.Replace(code, old, new, 1) })
 	}
+	withEnding := func(change func(*events.Ending)) func(*ledger.Recording) {
+		return func(r *ledger.Recording) {
+			end := *r.Ending
+			change(&end)
+			r.Ending = &end
+		}
+	}
 	for _, test := range []struct {
 		name   string
 		change func(*ledger.Recording)
@@ -336,6 +343,39 @@ func TestReplayReportsTheFirstDifference(t *testing.T) {
 			end.Content.Plain = &content
 			r.Ending = &end
 		}, `different: result: "gone", "done"`},
+		{"the recorded size of the heap", withEnding(func(end *events.Ending) {
+			heap := *end.Heap
+			heap.Size++
+			end.Heap = &heap
+		}), `different: heap: `},
+		{"the recorded parent of the heap", withEnding(func(end *events.Ending) {
+			heap := *end.Heap
+			heap.Parent = strings.Repeat("0", 64)
+			end.Heap = &heap
+		}), `different: heap: `},
+		{"the recorded number of lines", withEnding(func(end *events.Ending) {
+			out := *end.Output
+			out.Lines++
+			end.Output = &out
+		}), `different: output line 4: "4 lines, `},
+		{"the recorded number of bytes", withEnding(func(end *events.Ending) {
+			out := *end.Output
+			out.Bytes--
+			end.Output = &out
+		}), `different: output line 4: "3 lines, `},
+		{"the recorded truncation", withEnding(func(end *events.Ending) {
+			out := *end.Output
+			out.Truncated = true
+			end.Output = &out
+		}), `different: output line 4: "`},
+		{"a heap of a run that was stopped", func(r *ledger.Recording) {
+			r.Status = events.StatusCancelled
+			withEnding(func(end *events.Ending) { end.Reason = "" })(r)
+		}, `different, stopped: heap: `},
+		{"the recorded text of arguments", func(r *ledger.Recording) {
+			r.Calls = slices.Clone(r.Calls)
+			r.Calls[0].Arguments = &events.Body{Text: `{"of":"milk"}`}
+		}, `different: calls call 1: "shop.price{\"of\":\"milk\"}", "shop.price{\"of\":\"tea\"}"`},
 		{"a shredded source", func(r *ledger.Recording) {
 			r.Request.Content = events.Content[events.RequestedContent]{Sealed: &events.EncryptedContent{KeyID: "k"}}
 		}, `not_replayed`},
