@@ -165,6 +165,8 @@ func (r *rules) apply(e *events.Event) {
 		r.handedBack(e, d)
 	case *events.ExecutionCancelRequested:
 		r.run(e, d.ExecutionID)
+	case *events.ExecutionReplayed:
+		r.run(e, d.ExecutionID)
 	case *events.HostCalled:
 		r.called(e, d)
 	case *events.HostReturned:

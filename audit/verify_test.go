@@ -119,6 +119,8 @@ func TestRules(t *testing.T) {
 		{"cancelled before it started", []events.Data{requested(one), events.NewEnding(events.StatusCancelled, events.Ending{ExecutionID: one})}, nil},
 		{"requested twice", append(slices.Clone(sound), requested(one)), []string{"requested a second time"}},
 		{"never requested", []events.Data{started(two, 1, 1, 0)}, []string{"never requested"}},
+		{"replayed", append(slices.Clone(sound), &events.ExecutionReplayed{ExecutionID: one, EndedAt: 4}), nil},
+		{"replayed and never requested", append(slices.Clone(sound), &events.ExecutionReplayed{ExecutionID: two, EndedAt: 4}), []string{"never requested"}},
 		{"two ends", append(slices.Clone(sound), ended(one, 1, 1, 2, "a\n")), []string{"ends a second time"}},
 		{"started after its end", append(slices.Clone(sound), started(one, 2, 2, 2)), []string{"started after its end"}},
 		{"handed back after its end", append(slices.Clone(sound), &events.ExecutionHandedBack{ExecutionID: one, Attempt: 1}), []string{"handed back after its end"}},
