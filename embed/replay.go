@@ -20,7 +20,7 @@ func (d *Daybook) newReplays() httpapi.Replays {
 	d.stopReplays = stop
 	return replays{
 		d: d, gate: replay.NewGate(d.opts.Slots.Total / 2), open: open,
-		replayer: replay.New(replay.Options{Workers: d.pool, Heaps: d.store, Memory: runMemory{d.budget}, MaxHeapLimitBytes: int64(d.opts.Runs.HeapCeilingMB) << 20}),
+		replayer: replay.New(replay.Options{Workers: d.pool, Heaps: d.store, ExplainRemoval: d.ledger.ExplainRemoval, Memory: runMemory{d.budget}, MaxHeapLimitBytes: int64(d.opts.Runs.HeapCeilingMB) << 20}),
 	}
 }
 

@@ -100,3 +100,18 @@ func TestReplayOfDisconnectedClient(t *testing.T) {
 		t.Errorf("a verdict is recorded: %s", body)
 	}
 }
+
+// A heap that was lost with accepted damage is not reported as a heap that was deleted.
+func TestReplayWithoutInputHeap(t *testing.T) {
+	t.Parallel()
+	opts := embed.Options{DataDir: t.TempDir()}
+	book := start(t, opts)
+	_, heap := completes(t, book, embed.Script{Code: "globalThis.n = 1"})
+	e := run(t, book, embed.Script{Code: "n + 1", Heap: heap})
+	closeBook(t, book)
+	damageBlobs(t, opts.DataDir)
+	opts.Storage.AcceptDamage = true
+	if r := replayIn(t, start(t, opts), e.ExecutionID); r.Verdict != events.NotReplayed || r.Reason != "heap_missing" {
+		t.Errorf("%+v", r)
+	}
+}

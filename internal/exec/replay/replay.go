@@ -53,6 +53,9 @@ type Heaps interface {
 type Options struct {
 	Workers runner.Workers
 	Heaps   Heaps
+	// ExplainRemoval returns why Heaps no longer has a heap; see ledger.Ledger.ExplainRemoval.
+	// It is required if Heaps can return events.ErrRemoved.
+	ExplainRemoval func(ctx context.Context, tenant, heap string) error
 	// Memory limits the memory that heaps take; nil for no limit.
 	Memory runner.Memory
 	// MaxHeapLimitBytes is the largest heap limit that Workers accept; 0 for any.
@@ -136,8 +139,6 @@ func whyNot(err error) (reason, message string) {
 		return ReasonNoKeys, "the content of the run is encrypted, and the keys are not here"
 	case errors.Is(err, events.ErrDamaged):
 		return ReasonDamaged, err.Error()
-	case errors.Is(err, events.ErrRemoved):
-		return ReasonHeapCollected, "the input heap was deleted"
 	case errors.Is(err, events.ErrNotFound):
 		return ReasonSourceMissing, err.Error()
 	case missing != nil && missing.Number > 0:
@@ -318,11 +319,18 @@ func (p *replay) newTask(ctx context.Context) (t runner.Task, report *Report, er
 			return t, &r, nil
 		}
 		heap, _, err = p.replayer.opts.Heaps.Heap(ctx, req.Tenant, s.InputHeap)
-		if errors.Is(err, events.ErrNotFound) {
+		if errors.Is(err, events.ErrRemoved) {
+			err = p.replayer.opts.ExplainRemoval(ctx, req.Tenant, s.InputHeap)
+		}
+		_, isLost := errors.AsType[*events.LostError](err)
+		switch {
+		case isLost, errors.Is(err, events.ErrNotFound):
 			r := p.impossible(ReasonHeapMissing, fmt.Sprintf("the input heap %s is not in the blob store", s.InputHeap))
 			return t, &r, nil
-		}
-		if err != nil {
+		case ledger.CodeOf(err) == ledger.CodeGone && !errors.Is(err, events.ErrShredded):
+			r := p.impossible(ReasonHeapCollected, fmt.Sprintf("the input heap %s was deleted", s.InputHeap))
+			return t, &r, nil
+		case err != nil:
 			return t, nil, fmt.Errorf("read heap %s: %w", s.InputHeap, err)
 		}
 	}

@@ -129,7 +129,7 @@ func (s *testServer) await(id string) *ledger.Recording {
 // replay replays a recording in a fresh pool of workers, or in pool.
 func (s *testServer) replay(rec *ledger.Recording, pool runner.Workers) replay.Report {
 	s.t.Helper()
-	report, err := replay.New(replay.Options{Workers: pool, Heaps: s.store}).Replay(s.t.Context(), rec)
+	report, err := replay.New(replay.Options{Workers: pool, Heaps: s.store, ExplainRemoval: s.ledger.ExplainRemoval}).Replay(s.t.Context(), rec)
 	if err != nil {
 		s.t.Fatalf("replay: %v", err)
 	}
@@ -407,7 +407,7 @@ func TestReplayReportsTheFirstDifference(t *testing.T) {
 			t.Fatal(err)
 		}
 		test.change(rec)
-		report, err := replay.New(replay.Options{Workers: s.pool, Heaps: s.store, MaxHeapLimitBytes: 256 << 20}).Replay(t.Context(), rec)
+		report, err := replay.New(replay.Options{Workers: s.pool, Heaps: s.store, ExplainRemoval: s.ledger.ExplainRemoval, MaxHeapLimitBytes: 256 << 20}).Replay(t.Context(), rec)
 		if err != nil {
 			if test.name != "a shredded source" || ledger.CodeOf(err) != ledger.CodeUnavailable {
 				t.Errorf("%s: %v", test.name, err)
