@@ -501,3 +501,28 @@ func TestWorkersOfReplaysDie(t *testing.T) {
 		}
 	}
 }
+
+// emptied is a store whose heaps were removed.
+type emptied struct{}
+
+func (emptied) Heap(context.Context, string, string) ([]byte, events.HeapInfo, error) {
+	return nil, events.HeapInfo{}, events.ErrRemoved
+}
+
+// A run whose input heap was collected is not replayed. A heap that was removed without an
+// event is damage.
+func TestReplayOfCollectedHeap(t *testing.T) {
+	s := newTestServer(t)
+	parent := s.run(`globalThis.n = 1`).Ending.Heap.SHA256
+	rec := s.run(`n + 1`, func(s *ledger.Submission) { s.Heap = parent })
+	r := replay.New(replay.Options{Workers: s.pool, Heaps: emptied{}})
+	if report, err := r.Replay(t.Context(), rec); err != nil || report.Reason != replay.ReasonDamaged {
+		t.Errorf("removed without an event: %s, %v", describe(report), err)
+	}
+	if err := s.ledger.CollectHeaps(t.Context(), events.DefaultTenant, []events.HeapCollected{{Heap: parent, Decided: rec.EndedAt}}, func(string, uint64) {}); err != nil {
+		t.Fatal(err)
+	}
+	if report, err := r.Replay(t.Context(), rec); err != nil || report.Reason != replay.ReasonHeapCollected {
+		t.Errorf("collected: %s, %v", describe(report), err)
+	}
+}
