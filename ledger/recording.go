@@ -137,7 +137,7 @@ func (r *Recording) Output(ctx context.Context, fn func(events.Line) error) erro
 	var failed error
 	_, err := r.reader.store.EachAbout(ctx, events.OutSubject(r.Request.Tenant, r.Request.ExecutionID), r.Request.ExecutionID, r.startedAt, func(e events.Event) error {
 		d, ok := e.Data.(*events.ExecutionOutput)
-		if !ok || !x.Add(d) {
+		if !ok || e.Seq > r.EndedAt || !x.Add(d) { // output after the end does not count
 			return nil
 		}
 		if d.Content.Plain == nil && d.Content.Sealed != nil {

@@ -362,7 +362,7 @@ func (p *replay) compare(ctx context.Context, runErr error) (Report, error) {
 	recordEnds, _ := errors.AsType[*runner.RecordEndsError](runErr)
 	switch {
 	case errors.Is(runErr, errReached):
-		return p.identicalSoFar(), nil
+		return p.compareStoppedEnd()
 	case p.output.difference != nil: // also if the replay was stopped for another cause at the same time
 		return p.different(*p.output.difference), nil
 	case p.isStopped() && recordEnds != nil && recordEnds.Number == 0:
@@ -396,7 +396,7 @@ func (p *replay) compareStopped() (Report, error) {
 	case err != nil:
 		return Report{}, err
 	case done && p.host.IsComplete():
-		return p.identicalSoFar(), nil
+		return p.compareStoppedEnd()
 	case p.outcome.Status == events.StatusTimedOut:
 		return p.impossible(ReasonTimeout, "the replay did not reach the last recorded line and call within its time limit"), nil
 	case hasDied(p.outcome.Reason), p.outcome.Reason == runner.ReasonSandboxViolation, p.outcome.Reason == runner.ReasonProtocol:
@@ -409,13 +409,18 @@ func (p *replay) compareStopped() (Report, error) {
 	return p.different(*p.output.difference), nil
 }
 
-// identicalSoFar returns the report about the replay of a run that was stopped, and that
-// has reproduced the record. A run that was stopped leaves no heap.
-func (p *replay) identicalSoFar() Report {
-	if h := p.rec.Ending.Heap; h != nil {
-		return p.different(Difference{Part: events.ReplayHeap, Recorded: describeHeap(h), Replayed: describeHeap(nil)})
+// compareStoppedEnd compares the end of a run that was stopped, after the replay has
+// reproduced its output and calls. Such a run leaves no heap.
+func (p *replay) compareStoppedEnd() (Report, error) {
+	if err := p.output.end(p.totals()); errors.Is(err, errDiffers) {
+		return p.different(*p.output.difference), nil
+	} else if err != nil {
+		return Report{}, err
 	}
-	return p.identical(events.ReplayOutput, events.ReplayCalls)
+	if h := p.rec.Ending.Heap; h != nil {
+		return p.different(Difference{Part: events.ReplayHeap, Recorded: describeHeap(h), Replayed: describeHeap(nil)}), nil
+	}
+	return p.identical(events.ReplayOutput, events.ReplayCalls), nil
 }
 
 func (p *replay) missingCall() Difference {

@@ -460,14 +460,23 @@ func TestCallsThatWereNotSent(t *testing.T) {
 }
 
 // A run that was stopped has made all recorded calls, also those after its last recorded
-// line.
-func TestCallsOfStoppedRunsAreCompared(t *testing.T) {
+// line, and its totals are those of the recorded lines.
+func TestRecordOfStoppedRuns(t *testing.T) {
 	s := newTestServer(t)
 	rec := s.run(`console.log("one"); await new Promise(r => setTimeout(r, 60000)); console.log("two"); await mcp.shop.price({}); "end"`,
 		func(s *ledger.Submission) { s.ExecutionTimeoutSecs = new(1) })
 	other := s.run(`await mcp.shop.buy({}).catch(() => 0)`)
 	if rec.Status != events.StatusTimedOut || len(rec.Calls) != 0 || len(other.Calls) != 1 {
 		t.Fatalf("the run is %s with %d calls", rec.Status, len(rec.Calls))
+	}
+	totals := *rec.Ending.Output
+	rec.Ending.Output.Bytes++ // as if a line had been removed
+	if report := s.replay(rec, s.pool); report.Verdict != events.ReplayDifferent || report.Difference.Part != events.ReplayOutput {
+		t.Errorf("other totals: %s", describe(report))
+	}
+	rec.Ending.Output = &totals
+	if report := s.replay(rec, s.pool); report.Verdict != events.ReplayIdentical {
+		t.Errorf("%s", describe(report))
 	}
 	rec.Calls = other.Calls
 	const want = `different, stopped: calls call 1: "shop.buy{}", "shop.price{}"`
