@@ -25,7 +25,8 @@ func (d *Daybook) newReplays() httpapi.Replays {
 }
 
 // replays replays executions with the workers of the server and records the verdicts. They
-// take no slots of runs: at most half as many replays as runs execute at a time.
+// take no slots of runs: at most half as many replays as runs execute at a time. They share
+// the workers' memory and the processors with the runs.
 type replays struct {
 	d        *Daybook
 	gate     *replay.Gate
@@ -37,7 +38,7 @@ type replays struct {
 func (r replays) Replay(ctx context.Context, tenant, execution string, actor events.Actor) (httpapi.Replayed, error) {
 	rec, report, err := r.replay(ctx, tenant, execution)
 	if err != nil {
-		return httpapi.Replayed{}, asUnavailable(err)
+		return httpapi.Replayed{}, err
 	}
 	answer := replayedOf(execution, report)
 	d := &events.ExecutionReplayed{
@@ -92,8 +93,10 @@ func (r replays) replay(ctx context.Context, tenant, execution string) (rec *led
 	if rec, err = r.d.ledger.Recording(ctx, tenant, execution); err != nil {
 		return nil, report, err
 	}
-	report, err = r.replayer.Replay(ctx, rec)
-	return rec, report, err
+	if report, err = r.replayer.Replay(ctx, rec); err != nil {
+		return nil, report, asUnavailable(err)
+	}
+	return rec, report, nil
 }
 
 // asUnavailable returns err as an answer that says that another try may succeed, unless it is

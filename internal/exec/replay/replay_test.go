@@ -3,6 +3,7 @@ package replay_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -68,10 +69,17 @@ func (s *tools) Call(ctx context.Context, _ ledger.Request, c ledger.HostCall) r
 
 func newTestServer(t *testing.T) *testServer {
 	t.Helper()
+	pool := newPool(t)
+	return newTestServerOn(t, pool, pool)
+}
+
+// newTestServerOn returns a server that runs scripts with workers, which use pool.
+func newTestServerOn(t *testing.T, pool *worker.Pool, workers runner.Workers) *testServer {
+	t.Helper()
 	store := storetest.Open(t, storetest.StartServer(t, t.TempDir()), jetstream.Options{})
-	s := &testServer{t: t, store: store, ledger: ledger.New(store, ledger.Options{Logger: storetest.Logger(t)}), pool: newPool(t), tools: &tools{}}
+	s := &testServer{t: t, store: store, ledger: ledger.New(store, ledger.Options{Logger: storetest.Logger(t)}), pool: pool, tools: &tools{}}
 	r := runner.New(runner.Options{
-		Slots: 2, Ledger: s.ledger, Work: store, Heaps: store, Texts: store, Workers: s.pool, Servers: s.tools,
+		Slots: 2, Ledger: s.ledger, Work: store, Heaps: store, Texts: store, Workers: workers, Servers: s.tools,
 		DrainTimeout: patience, RetryDelay: time.Millisecond, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	})
 	ctx, stop := context.WithCancel(context.Background())
@@ -533,5 +541,42 @@ func TestReplayOfCollectedHeap(t *testing.T) {
 	}
 	if report, err := r.Replay(t.Context(), rec); err != nil || report.Reason != replay.ReasonHeapCollected {
 		t.Errorf("collected: %s, %v", describe(report), err)
+	}
+}
+
+// failing is a pool whose first runs have no outcome, after their output and calls.
+type failing struct {
+	*worker.Pool
+	left atomic.Int64
+}
+
+func (f *failing) Run(ctx context.Context, t runner.Task, lines func(context.Context, []events.Line) error) (runner.Outcome, error) {
+	o, err := f.Pool.Run(ctx, t, lines)
+	if f.left.Add(-1) >= 0 {
+		return o, errors.New("the outcome is lost")
+	}
+	return o, err
+}
+
+// A run that ended in a later attempt is compared with the output of that attempt and with
+// the calls of all attempts.
+func TestReplayOfLaterAttempts(t *testing.T) {
+	workers := &failing{Pool: newPool(t)}
+	s := newTestServerOn(t, workers.Pool, workers)
+	for _, code := range []string{
+		`console.log("a", Date.now()); setTimeout(() => console.log("b"), 5); await new Promise(r => setTimeout(r, 10)); 1`,
+		`console.log((await mcp.shop.price({})).price); setTimeout(() => console.log(Date.now()), 5); console.log((await mcp.shop.price({ n: 2 })).price); 1`,
+		`mcp.shop.price({}); console.log("x".repeat(300000)); throw new Error("now " + Math.random())`,
+	} {
+		for failures := range int64(ledger.MaxAttempts + 1) {
+			workers.left.Store(failures)
+			rec := s.run(code)
+			if want := min(int(failures)+1, ledger.MaxAttempts); rec.Ending.Attempt != want {
+				t.Fatalf("%s: the run ended in attempt %d, want %d", code, rec.Ending.Attempt, want)
+			}
+			if report := s.replay(rec, s.pool); report.Verdict != events.ReplayIdentical || report.Stopped != (failures == ledger.MaxAttempts) {
+				t.Errorf("%s, after %d failures: %s", code, failures, describe(report))
+			}
+		}
 	}
 }

@@ -212,8 +212,8 @@ class Run {
     return Next::kFired;
   }
 
-  // Waits in real time for the earliest timer, unless waits are skipped, sets the clock to the timer's due time, and
-  // runs its callback.
+  // Sets the clock to the due time of the earliest timer and runs its callback. Before that it
+  // waits in real time until the timer is due, unless waits are skipped.
   Next next_timer() {
     v8::HandleScope handles(isolate_);
     Local<Value> value;
