@@ -238,7 +238,7 @@ func (p *replay) checkReached() error {
 // may have made it.
 func (p *replay) Call(ctx context.Context, number int, server, tool string, arguments []byte) error {
 	err := p.host.Call(ctx, number, server, tool, arguments)
-	if diverged, ok := errors.AsType[*runner.DivergedError](err); ok && diverged.Recorded == nil && p.mayLackCalls() {
+	if diverged, ok := errors.AsType[*runner.DivergedError](err); ok && diverged.Recorded == nil && p.mayLackCall(number) {
 		err = nil
 	}
 	if err != nil {
@@ -265,10 +265,14 @@ func (p *replay) compareArguments(ctx context.Context, number int, arguments []b
 	return &runner.DivergedError{Number: number, Recorded: c, Made: &ledger.HostCall{Number: number, Server: c.Server, Tool: c.Tool, Arguments: arguments}}
 }
 
-// mayLackCalls reports whether the last calls of the run may be missing in the record. The
-// runner does not record calls that it has not sent when the script ends. A script that
-// reached its end has waited for the answers to all its calls.
-func (p *replay) mayLackCalls() bool {
+// mayLackCall reports whether a call of the run may be missing in the record. The runner
+// records calls in the order of their numbers, and does not record those that it has not
+// sent when the script ends. A script that reached its end has waited for the answers to all
+// its calls.
+func (p *replay) mayLackCall(number int) bool {
+	if last := len(p.rec.Calls); last > 0 && number <= p.rec.Calls[last-1].Number {
+		return false
+	}
 	switch p.rec.Ending.Reason {
 	case runner.ReasonException, runner.ReasonUnserializableHeap: // the script may have thrown
 		return true

@@ -467,6 +467,20 @@ func TestCallsThatWereNotSent(t *testing.T) {
 	}
 }
 
+// Calls are recorded in the order of their numbers, so only the last ones can be missing.
+func TestMissingCallBeforeRecordedCalls(t *testing.T) {
+	s := newTestServer(t)
+	rec := s.run(`mcp.shop.price({ n: 1 }); await mcp.shop.price({ n: 2 }); throw new Error("now")`)
+	if len(rec.Calls) != 2 {
+		t.Fatalf("%d calls are recorded", len(rec.Calls))
+	}
+	rec.Calls = rec.Calls[1:]
+	const want = `different: calls call 1: "(no further call)", "shop.price{\"n\":1}"`
+	if got := describe(s.replay(rec, s.pool)); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 // A run that was stopped has made all recorded calls, also those after its last recorded
 // line, and its totals are those of the recorded lines.
 func TestRecordOfStoppedRuns(t *testing.T) {
