@@ -166,7 +166,7 @@ func (p *replay) newReport(verdict events.ReplayVerdict) Report {
 
 // isStopped reports whether the recorded run was stopped before its end.
 func (p *replay) isStopped() bool {
-	if p.rec.Status == events.StatusCompleted {
+	if p.rec.Status == events.StatusCompleted || runner.IsRefusal(p.rec.Ending.Reason) {
 		return false
 	}
 	switch p.rec.Ending.Reason {
@@ -177,8 +177,17 @@ func (p *replay) isStopped() bool {
 }
 
 func (p *replay) replay(ctx context.Context) (Report, error) {
-	if p.rec.Started == nil || runner.IsRefusal(p.rec.Ending.Reason) {
+	if p.rec.Started == nil {
 		return p.impossible(ReasonNotExecuted, "no script was started"), nil
+	}
+	p.output = compareOutput(ctx, p.rec.Output, p.rec.Started.FirstLine)
+	defer p.output.stop()
+	if runner.IsRefusal(p.rec.Ending.Reason) {
+		if nothing, err := p.output.isReproduced(); err != nil {
+			return Report{}, err
+		} else if nothing {
+			return p.impossible(ReasonNotExecuted, "no script was started"), nil
+		}
 	}
 	if err := p.rec.ContentAvailable(); err != nil {
 		return Report{}, err
@@ -194,8 +203,6 @@ func (p *replay) replay(ctx context.Context) (Report, error) {
 		}
 		return *report, err
 	}
-	p.output = compareOutput(ctx, p.rec.Output, p.rec.Started.FirstLine)
-	defer p.output.stop()
 	p.output.isStopped = p.isStopped()
 	p.output.isTruncated = p.rec.Ending.Output != nil && p.rec.Ending.Output.Truncated
 	if p.output.isStopped {

@@ -380,6 +380,10 @@ func TestReplayReportsTheFirstDifference(t *testing.T) {
 			r.Status = events.StatusCancelled
 			withEnding(func(end *events.Ending) { end.Reason = "" })(r)
 		}, `different, stopped: heap: `},
+		{"a refusal", func(r *ledger.Recording) {
+			r.Status = events.StatusFailed
+			withEnding(func(end *events.Ending) { end.Reason = runner.ReasonSourceMissing })(r)
+		}, `different: status: "failed (source_missing)", "completed"`},
 		{"the recorded text of arguments", func(r *ledger.Recording) {
 			r.Calls = slices.Clone(r.Calls)
 			r.Calls[0].Arguments = &events.Body{Text: `{"of":"milk"}`}
