@@ -81,48 +81,71 @@ func ReplayExport(ctx context.Context, opts ReplayExportOptions, each func(Repla
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	recordings, err := selectRecordings(ctx, store, keys, opts)
-	if err != nil {
+	x := exportReplay{opts: opts, store: store, keys: keys}
+	if err := x.selectRuns(ctx); err != nil {
 		return err
 	}
 	if opts.Selected != nil {
-		opts.Selected(len(recordings))
+		opts.Selected(len(x.runs))
 	}
 	parallel := max(opts.Parallel, 1)
-	pool := worker.New(worker.Options{Idle: parallel, MaxHeapLimitBytes: heapCeiling(recordings), Logger: opts.Logger})
+	ceiling := int64(min(x.heapMB, maxExportHeapMB)) << 20
+	pool := worker.New(worker.Options{Idle: parallel, MaxHeapLimitBytes: ceiling, Logger: opts.Logger})
 	defer func() { err = errors.Join(err, pool.Close()) }()
-	return replayInOrder(ctx, replay.New(replay.Options{Workers: pool, Heaps: store}), recordings, parallel, each)
+	x.replayer = replay.New(replay.Options{Workers: pool, Heaps: store, MaxHeapLimitBytes: ceiling})
+	return x.replayInOrder(ctx, parallel, each)
 }
 
-// selectRecordings returns the selected runs that have ended, oldest first.
-func selectRecordings(ctx context.Context, store *exported.Store, keys events.Keys, opts ReplayExportOptions) (list []*ledger.Recording, err error) {
-	matched := make([]int, len(opts.Executions))
-	for _, x := range store.Executions() {
-		wanted := len(opts.Executions) == 0
-		for i, prefix := range opts.Executions {
-			if strings.HasPrefix(x.ID, prefix) {
+// maxExportHeapMB bounds the heap limits of the runs of an export in MiB: the operator of the
+// ledger chose them, and the runs are executed elsewhere.
+const maxExportHeapMB = 4096
+
+// exportReplay is the replay of the runs of an export.
+type exportReplay struct {
+	opts     ReplayExportOptions
+	store    *exported.Store
+	keys     events.Keys
+	replayer *replay.Replayer
+
+	runs   []exported.Execution // that were selected and have ended, oldest first
+	heapMB int                  // the largest heap limit of the runs
+}
+
+func (x *exportReplay) read(ctx context.Context, run exported.Execution) (*ledger.Recording, error) {
+	return ledger.ReadRecording(ctx, x.store, x.keys, run.Tenant, run.ID)
+}
+
+// selectRuns sets runs and heapMB.
+func (x *exportReplay) selectRuns(ctx context.Context) error {
+	x.heapMB = 1
+	matched := make([]int, len(x.opts.Executions))
+	for _, run := range x.store.Executions() {
+		wanted := len(x.opts.Executions) == 0
+		for i, prefix := range x.opts.Executions {
+			if strings.HasPrefix(run.ID, prefix) {
 				wanted = true
 				matched[i]++
 			}
 		}
-		if !wanted || opts.Session != "" && x.Session != opts.Session {
+		if !wanted || x.opts.Session != "" && run.Session != x.opts.Session {
 			continue
 		}
-		rec, err := ledger.ReadRecording(ctx, store, keys, x.Tenant, x.ID)
+		rec, err := x.read(ctx, run)
 		if ledger.CodeOf(err) == ledger.CodeConflict {
 			continue // it has not ended
 		}
 		if err != nil {
-			return nil, err
+			return err
 		}
-		list = append(list, rec)
+		x.runs = append(x.runs, run)
+		x.heapMB = max(x.heapMB, rec.Request.Limits.HeapMemoryMaxMB)
 	}
 	for i, n := range matched {
 		if n != 1 {
-			return nil, &SelectionError{fmt.Errorf("%d executions of the export have an id that begins with %q", n, opts.Executions[i])}
+			return &SelectionError{fmt.Errorf("%d executions of the export have an id that begins with %q", n, x.opts.Executions[i])}
 		}
 	}
-	return list, nil
+	return nil
 }
 
 // SelectionError is returned by ReplayExport for an id that names no execution of the export,
@@ -132,28 +155,19 @@ type SelectionError struct{ err error }
 // Error returns the message.
 func (e *SelectionError) Error() string { return e.err.Error() }
 
-// heapCeiling returns the largest heap limit of recorded runs in bytes.
-func heapCeiling(list []*ledger.Recording) int64 {
-	most := 1
-	for _, rec := range list {
-		most = max(most, rec.Request.Limits.HeapMemoryMaxMB)
-	}
-	return int64(most) << 20
-}
-
 // replayInOrder replays runs, several at a time, and calls each with the verdicts in order.
-func replayInOrder(ctx context.Context, r *replay.Replayer, list []*ledger.Recording, parallel int, each func(Replayed) error) error {
+func (x *exportReplay) replayInOrder(ctx context.Context, parallel int, each func(Replayed) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	var running sync.WaitGroup
 	defer running.Wait()
 	defer stop(context.Canceled)
 	places := make(chan struct{}, parallel)
-	results := make([]chan Replayed, len(list))
+	results := make([]chan Replayed, len(x.runs))
 	for i := range results {
 		results[i] = make(chan Replayed, 1)
 	}
 	running.Go(func() {
-		for i, rec := range list {
+		for i, run := range x.runs {
 			select {
 			case places <- struct{}{}:
 			case <-ctx.Done():
@@ -161,12 +175,16 @@ func replayInOrder(ctx context.Context, r *replay.Replayer, list []*ledger.Recor
 			}
 			running.Go(func() {
 				defer func() { <-places }()
-				report, err := r.Replay(ctx, rec)
+				rec, err := x.read(ctx, run)
+				var report replay.Report
+				if err == nil {
+					report, err = x.replayer.Replay(ctx, rec)
+				}
 				if err != nil {
 					stop(err)
 					return
 				}
-				results[i] <- replayedOf(rec.Request.ExecutionID, report)
+				results[i] <- replayedOf(run.ID, report)
 			})
 		}
 	})

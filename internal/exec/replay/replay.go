@@ -37,6 +37,7 @@ const (
 const (
 	timeoutFactor = 4
 	minTimeout    = 10 * time.Second
+	maxTimeout    = 20 * time.Minute // four times the longest time limit of a run
 	// stoppedTimeout limits the replay of a run that was stopped and left neither output nor
 	// calls: there is nothing to reach.
 	stoppedTimeout = time.Second
@@ -348,14 +349,14 @@ func (p *replay) newTask(ctx context.Context) (t runner.Task, report *Report, er
 	p.inputSize = int64(len(heap))
 	limit := int64(s.Limits.HeapMemoryMaxMB) << 20
 	if most := p.replayer.opts.MaxHeapLimitBytes; most > 0 && limit > most {
-		r := p.impossible(ReasonLimits, fmt.Sprintf("the run had a heap limit of %d MB, and this server allows %d: start it with --heap-memory-ceiling %d", s.Limits.HeapMemoryMaxMB, most>>20, s.Limits.HeapMemoryMaxMB))
+		r := p.impossible(ReasonLimits, fmt.Sprintf("the run had a heap limit of %d MB, and the workers allow %d (--heap-memory-ceiling of a server)", s.Limits.HeapMemoryMaxMB, most>>20))
 		return t, &r, nil
 	}
 	p.host = runner.NewReplayHost(p.rec.Calls)
 	t = runner.Task{
 		Tenant: req.Tenant, Session: req.SessionID, Code: code, FileName: req.ShownFileName(), Globals: globals, Heap: heap, Stateful: req.Stateful,
 		HeapLimitBytes: limit, ArrayBufferLimitBytes: limit, Seed: p.rec.Seed, Start: s.StartTime.Time, SkipWaits: true, HideNames: req.ContentKeyID() != "",
-		Timeout: max(timeoutFactor*time.Duration(s.Limits.ExecutionTimeoutSecs)*time.Second, minTimeout),
+		Timeout: timeoutOf(s.Limits),
 	}
 	if len(p.rec.Callable) > 0 {
 		t.Servers, t.Host = p.rec.Callable, p
@@ -364,6 +365,12 @@ func (p *replay) newTask(ctx context.Context) (t runner.Task, report *Report, er
 		t.ReserveHeap, t.OnHeapReceived = p.memory.Reserve, p.memory.Release
 	}
 	return t, nil, nil
+}
+
+// timeoutOf returns the time limit of a replay. The record of an export can have any limits.
+func timeoutOf(l events.Limits) time.Duration {
+	secs := min(max(l.ExecutionTimeoutSecs, 0), int(maxTimeout/time.Second))
+	return min(max(timeoutFactor*time.Duration(secs)*time.Second, minTimeout), maxTimeout)
 }
 
 // compare returns the report about a replay that has ended with an outcome, or with the

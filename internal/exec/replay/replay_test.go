@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -412,6 +413,11 @@ func TestReplayReportsTheFirstDifference(t *testing.T) {
 			started.Limits.HeapMemoryMaxMB = 4096
 			r.Started = &started
 		}, `not_replayed: limits`},
+		{"a time limit that no run has", func(r *ledger.Recording) {
+			started := *r.Started
+			started.Limits.ExecutionTimeoutSecs = math.MaxInt
+			r.Started = &started
+		}, `identical`},
 		{"no start", func(r *ledger.Recording) { r.Started = nil }, `not_replayed: not_executed`},
 	} {
 		rec, err := s.ledger.Recording(t.Context(), events.DefaultTenant, sound.Request.ExecutionID)
@@ -550,7 +556,7 @@ func TestReplayOfCollectedHeap(t *testing.T) {
 	s := newTestServer(t)
 	parent := s.run(`globalThis.n = 1`).Ending.Heap.SHA256
 	rec := s.run(`n + 1`, func(s *ledger.Submission) { s.Heap = parent })
-	r := replay.New(replay.Options{Workers: s.pool, Heaps: emptied{}})
+	r := replay.New(replay.Options{Workers: s.pool, Heaps: emptied{}, ExplainRemoval: s.ledger.ExplainRemoval})
 	if report, err := r.Replay(t.Context(), rec); err != nil || report.Reason != replay.ReasonDamaged {
 		t.Errorf("removed without an event: %s, %v", describe(report), err)
 	}
