@@ -91,6 +91,26 @@ int daybook_inspect(daybook_isolate*, daybook_bytes* text);
 // like daybook_inspect.
 int daybook_inspect_globals(daybook_isolate*, int* count, int* unseen, daybook_bytes* names);
 
+// A global of user code. The isolate owns the texts, which are valid until its next call.
+typedef struct {
+  daybook_bytes name;
+  int kind;                 // 'l': let, const or class; 'u': such a binding without a value; 'p': a property; 'a': an accessor
+  daybook_bytes type;       // typeof, or null; empty for kinds u and a
+  daybook_bytes class_name; // of an object
+  double size;              // -1: none
+  daybook_bytes preview;    // ~ or =, then the value as a person reads it; empty for kind u
+  int is_preview_cut;
+  daybook_bytes canonical;  // ~ if a part of the value is left out, or =, then the text by which heaps are compared
+} daybook_global;
+
+// Lists the globals of user code in the restored heap, in the order of their names, and keeps
+// the first ones for daybook_describe_global. No code of a script runs. The isolate MUST NOT
+// run a script or be saved afterwards. Returns 0, or DAYBOOK_TERMINATED or
+// DAYBOOK_OUT_OF_MEMORY.
+int daybook_list_globals(daybook_isolate*, int most, int* listed, int* total);
+// Describes a listed global. Returns like daybook_list_globals.
+int daybook_describe_global(daybook_isolate*, int index, daybook_global* result);
+
 // Runs a script. servers is JSON with the servers and tools that the script may call; empty
 // means none. globals is a JSON object or empty: its members become properties of the
 // global object before V8 evaluates the script. With skip_waits, timers do not wait in real

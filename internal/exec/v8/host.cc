@@ -109,21 +109,12 @@ void host_kind_of(const Info& info) {
   Isolate* isolate = info.GetIsolate();
   if (info.Length() < 1) {
     info.Return(new_string(isolate, "undefined"));
-    return;
-  }
-  Local<Value> value = info[0];
-  if (!value->IsObject()) {
+  } else if (!info[0]->IsObject()) {
     // The type of null is "object", as in the language.
-    info.Return(value->TypeOf(isolate));
-    return;
+    info.Return(info[0]->TypeOf(isolate));
+  } else {
+    info.Return(new_string(isolate, kind_of(info[0])));
   }
-  for (const Kind& kind : kKinds) {
-    if (((*value)->*kind.is)()) {
-      info.Return(new_string(isolate, kind.name));
-      return;
-    }
-  }
-  info.Return(new_string(isolate, value->IsFunction() ? function_kind(*value) : "object"));
 }
 
 void host_promise_details(const Info& info) {
@@ -253,6 +244,13 @@ constexpr Native kNatives[] = {
 constexpr size_t kNativeCount = sizeof kNatives / sizeof kNatives[0];
 
 }  // namespace
+
+const char* kind_of(Local<Value> object) {
+  for (const Kind& kind : kKinds) {
+    if (((*object)->*kind.is)()) return kind.name;
+  }
+  return object->IsFunction() ? function_kind(*object) : "object";
+}
 
 const intptr_t* external_references() {
   static const auto* const references = [] {

@@ -205,6 +205,7 @@ extern "C" void daybook_dispose(daybook_isolate* d) {
   v8::Isolate* isolate = d->isolate;
   d->rejections.clear();
   d->reported.Reset();
+  d->globals.clear();
   d->context.Reset();
   v8::platform::NotifyIsolateShutdown(platform(), isolate);
   if (d->creator != nullptr) {

@@ -21,6 +21,14 @@ struct Rejection {
   v8::Global<v8::Value> reason;
 };
 
+// A global of user code: a binding that let, const or class declared, or a property of the
+// global object.
+struct ListedGlobal {
+  std::string name;  // UTF-8; sorts and shows it
+  v8::Global<v8::Name> key;
+  bool is_lexical;
+};
+
 }  // namespace daybook
 
 struct daybook_isolate {
@@ -61,6 +69,8 @@ struct daybook_isolate {
   size_t headroom = 0;
   bool used_headroom = false;
   std::string text;  // backs daybook_result.text
+  std::vector<daybook::ListedGlobal> globals;  // set by daybook_list_globals
+  std::string texts[4];  // back daybook_global
 
   // daybook_terminate wakes a loop that waits for a timer. mutex guards stop.
   std::mutex mutex;
@@ -85,6 +95,8 @@ extern thread_local daybook_isolate* current;
 // list, so entries may only be appended.
 const intptr_t* external_references();
 
+// Returns the kind of an object, such as "map", "proxy" or "asyncFunction".
+const char* kind_of(v8::Local<v8::Value> object);
 v8::Local<v8::Object> new_host_object(v8::Isolate*, v8::Local<v8::Context>);
 void on_promise_reject(v8::PromiseRejectMessage);
 // Removes the promises that have a handler. Takes linear time.

@@ -224,6 +224,7 @@ class String : public Name {
     enum { kNone = 0, kNullTerminate = 1, kReplaceInvalidUtf8 = 2 };
   };
   static MaybeLocal<String> NewFromUtf8(Isolate*, const char*, NewStringType = NewStringType::kNormal, int length = -1);
+  int Length() const;  // UTF-16 units
   size_t Utf8LengthV2(Isolate*) const;
   // Writes whole characters only. Returns the bytes written.
   size_t WriteUtf8V2(Isolate*, char* buffer, size_t capacity, int flags, size_t* processed_characters = nullptr) const;
@@ -270,6 +271,17 @@ class Object : public Value {
 class Array : public Object {
  public:
   static Local<Array> New(Isolate*, Local<v8::Value>* elements, size_t length);
+  uint32_t Length() const;
+};
+
+class Map : public Object {
+ public:
+  size_t Size() const;
+};
+
+class Set : public Object {
+ public:
+  size_t Size() const;
 };
 
 class Function : public Object {
@@ -296,6 +308,7 @@ class ArrayBuffer : public Object {
     static Allocator* NewDefaultAllocator();
   };
   void* Data() const;
+  size_t ByteLength() const;
 };
 
 class ArrayBufferView : public Object {

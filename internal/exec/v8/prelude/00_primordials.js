@@ -42,11 +42,48 @@ const ArrayPrototypeSort = uncurryThis(Array.prototype.sort);
 const ArrayPrototypePop = uncurryThis(Array.prototype.pop);
 
 const FunctionPrototypeToString = uncurryThis(Function.prototype.toString);
+// isQuiet is set while a heap is shown without a run. No code of a script may then run: a
+// proxy counts as an object without properties and prototype, and an accessor has no value.
+let isQuiet = false;
+
+// A prototype chain longer than this belongs to a proxy that invents prototypes.
+const maxPrototypes = 1000;
+
+const isProxy = (value) => host.kindOf(value) === "proxy";
+
+const prototypeOf = (object) => {
+  if (!isQuiet) return ObjectGetPrototypeOf(object);
+  const prototype = isProxy(object) ? null : ObjectGetPrototypeOf(object);
+  return prototype !== null && isProxy(prototype) ? null : prototype;
+};
+
+// read returns object[key].
+const read = (object, key) => {
+  if (!isQuiet) return object[key];
+  if (isProxy(object)) return undefined;
+  for (let i = 0; object !== null && i < maxPrototypes; i++) {
+    const descriptor = ObjectGetOwnPropertyDescriptor(object, key);
+    if (descriptor !== undefined) return hasOwn(descriptor, "value") ? descriptor.value : undefined;
+    object = prototypeOf(object);
+  }
+};
+
+// readText returns object[key] if its conversion to a string runs no code of a script.
+const readText = (object, key) => {
+  const value = read(object, key);
+  return isQuiet && typeof value !== "string" ? undefined : value;
+};
+
+const has = (object, key) => (isQuiet ? hasOwn(object, key) : key in object);
+
 // Ordinary instanceof, which ignores a patched Symbol.hasInstance of the constructor.
 const ordinaryHasInstance = uncurryThis(Function.prototype[Symbol.hasInstance]);
 const isInstance = (constructor, value) => {
   try {
-    return ordinaryHasInstance(constructor, value);
+    if (!isQuiet) return ordinaryHasInstance(constructor, value);
+    const wanted = read(constructor, "prototype");
+    for (let i = 0; i < maxPrototypes && (value = prototypeOf(value)) !== null; i++) if (value === wanted) return true;
+    return false;
   } catch {
     return false; // a proxy among the prototypes threw, or makes them up without end
   }

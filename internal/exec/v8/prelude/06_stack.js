@@ -155,6 +155,11 @@ const placeFrame = (frame, later) => {
 // that throws. The header then shows that accessor's error, as in the engine.
 const stackHeader = (error) => {
   try {
+    if (isQuiet) {
+      const name = readText(error, "name") || "Error";
+      const message = readText(error, "message");
+      return message ? `${name}: ${message}` : name;
+    }
     return ErrorPrototypeToString(error);
   } catch (thrown) {
     try {
@@ -171,7 +176,7 @@ const prepareStack = (error, sites) => {
     if (CallSitePrototypeGetScriptName(sites[i]) !== preludeName) frames[frames.length] = sites[i];
   }
   // Only an own property of Error counts: an inherited one is not meant for it.
-  const prepare = hasOwn(NativeError, "prepareStackTrace") ? NativeError.prepareStackTrace : undefined;
+  const prepare = !isQuiet && hasOwn(NativeError, "prepareStackTrace") ? NativeError.prepareStackTrace : undefined;
   if (typeof prepare === "function") return ReflectApply(prepare, NativeError, [error, ObjectSetPrototypeOf(frames, ArrayPrototype)]);
   let text = stackHeader(error);
   let later = text;

@@ -65,6 +65,7 @@ const formatGetter = (ctx, value, depth, descriptor) => {
   const wanted = ctx.getters === true ||
     (ctx.getters === "get" && descriptor.set === undefined) ||
     (ctx.getters === "set" && descriptor.set !== undefined);
+  if (ctx.sources) return `[${label}] ${formatPrimitive(ctx, FunctionPrototypeToString(descriptor.get))}`;
   if (!wanted) return ctx.stylize(`[${label}]`, "special");
   try {
     const result = ReflectApply(descriptor.get, value, []);
@@ -160,6 +161,7 @@ const arrayBufferBody = (ctx, value, kind, orphan) => {
     const pair = NumberPrototypeToString(bytes[i], 16);
     text += `${i === 0 ? "" : " "}${pair.length === 1 ? "0" : ""}${pair}`;
   }
+  if (isQuiet) ctx.left -= text.length;
   const rest = length - shown;
   if (rest > 0) text += ` ... ${rest} more byte${rest > 1 ? "s" : ""}`;
   parts[0] = `${ctx.stylize("[Uint8Contents]", "special")}: <${text}>`;
@@ -341,14 +343,14 @@ const withoutComments = (source) => {
 };
 
 const classText = (value, constructor, tag) => {
-  const own = hasOwn(value, "name") && value.name;
+  const own = hasOwn(value, "name") && readText(value, "name");
   let base = `class ${own ? NativeString(own) : "(anonymous)"}`;
   if (constructor !== "Function" && constructor !== null) base += ` [${constructor}]`;
   if (tag !== "" && constructor !== tag) base += ` [${tag}]`;
   if (constructor === null) {
     base += " extends [null prototype]";
   } else {
-    const parent = ObjectGetPrototypeOf(value).name;
+    const parent = readText(ObjectGetPrototypeOf(value), "name");
     if (parent) base += ` extends ${NativeString(parent)}`;
   }
   return `[${base}]`;
@@ -363,7 +365,7 @@ const functionText = (ctx, value, kind, constructor, tag) => {
   else if (kind === "asyncGeneratorFunction") type = "AsyncGeneratorFunction";
   let base = `[${type}`;
   if (constructor === null) base += " (null prototype)";
-  const name = value.name;
+  const name = readText(value, "name");
   if (name === "") base += " (anonymous)";
   else base += `: ${typeof name === "symbol" ? SymbolPrototypeToString(name) : name}`;
   base += "]";

@@ -1,7 +1,8 @@
 // Errors print as their stack, corrected where class, name and stack disagree.
 
 const stackOf = (error) => {
-  const stack = error.stack;
+  const stack = isQuiet ? nativeStack(error) : error.stack;
+  if (isQuiet) return typeof stack === "string" && stack ? stack : stackHeader(error);
   return stack ? NativeString(stack) : ErrorPrototypeToString(error);
 };
 
@@ -13,18 +14,18 @@ const dropKey = (keys, key) => {
 
 // errorText removes from keys those that the text already shows, and adds cause and errors.
 const errorText = (ctx, error, constructor, tag, keys) => {
-  const rawName = error.name;
+  const rawName = readText(error, "name");
   const name = rawName === undefined || rawName === null ? "Error" : NativeString(rawName);
   let stack = stackOf(error);
   dropShownKeys(ctx, keys, error, stack);
-  if ("cause" in error && !listIncludes(keys, "cause")) keys[keys.length] = "cause";
+  if (has(error, "cause") && !listIncludes(keys, "cause")) keys[keys.length] = "cause";
   // Only an AggregateError or a similar error has an array as errors.
-  if (hasOwn(error, "errors") && ArrayIsArray(error.errors) && !listIncludes(keys, "errors")) keys[keys.length] = "errors";
+  if (hasOwn(error, "errors") && ArrayIsArray(read(error, "errors")) && !listIncludes(keys, "errors")) keys[keys.length] = "errors";
 
-  stack = nameInHeader(stack, constructor, name, tag);
+  if (!isQuiet || rawName !== undefined) stack = nameInHeader(stack, constructor, name, tag);
 
   // The search for frames starts after the message, which may contain "\n    at" itself.
-  const message = error.message;
+  const message = read(error, "message");
   let from = message && typeof message === "string" ? StringPrototypeIndexOf(stack, message) : -1;
   from = from === 0 ? -1 : from;
   if (from !== -1) from += message.length;
@@ -44,7 +45,7 @@ const dropShownKeys = (ctx, keys, error, stack) => {
   const shown = ["name", "message", "stack"];
   for (let i = 0; i < 3; i++) {
     if (!listIncludes(keys, shown[i])) continue;
-    const text = error[shown[i]];
+    const text = read(error, shown[i]);
     if (typeof text !== "string" || StringPrototypeIncludes(stack, text)) dropKey(keys, shown[i]);
   }
 };
@@ -78,8 +79,8 @@ const isErrorValue = (value) =>
 // frameLines shortens the frames that an error shares with its cause: the cause prints them.
 const frameLines = (error, text) => {
   const frames = splitText(text, "\n");
-  if (!("cause" in error)) return frames;
-  const cause = error.cause;
+  if (!has(error, "cause")) return frames;
+  const cause = read(error, "cause");
   if (!isErrorValue(cause)) return frames;
   const causeStack = stackOf(cause);
   const causeAt = StringPrototypeIndexOf(causeStack, "\n    at");

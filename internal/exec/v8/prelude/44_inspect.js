@@ -13,9 +13,6 @@ const plainStyle = { stylize(text) { return text; } }.stylize;
 // acyclic value with shared parts can be exponentially larger in print than in memory.
 const maxPrinted = 1 << 24;
 
-// A prototype chain longer than this belongs to a proxy that invents prototypes.
-const maxPrototypes = 1000;
-
 const newContext = () => ({
   __proto__: null,
   budget: ObjectCreate(null), // characters printed so far, by indentation
@@ -38,6 +35,10 @@ const newContext = () => ({
   numericSeparator: false,
   maxPrinted,
 });
+
+// A context of inspectGlobal also has left, the number of characters of values that may still
+// be printed; sources, whether functions print with their source; and isPartial, which is set
+// if something is left out.
 
 const optionNames = ["showHidden", "depth", "customInspect", "showProxy", "maxArrayLength", "maxStringLength", "breakLength", "compact", "sorted", "getters", "numericSeparator", "stylize"];
 
@@ -99,6 +100,7 @@ const userOptionsOf = (ctx) => {
 };
 
 const formatValue = (ctx, value, depth, inTypedArray) => {
+  if (ctx.left <= 0) return "...";
   if (value === null) return ctx.stylize("null", "null");
   const type = typeof value;
   if (type !== "object" && type !== "function") return formatPrimitive(ctx, value);
@@ -163,15 +165,15 @@ const constructorName = (value, ctx, depth, protoProps) => {
   for (let i = 0; object !== null && i < maxPrototypes; i++) {
     const descriptor = ObjectGetOwnPropertyDescriptor(object, "constructor");
     if (descriptor !== undefined && hasOwn(descriptor, "value") && typeof descriptor.value === "function") {
-      const name = descriptor.value.name;
-      if (name !== "" && isInstance(descriptor.value, value)) {
+      const name = readText(descriptor.value, "name");
+      if (name !== "" && (!isQuiet || name !== undefined) && isInstance(descriptor.value, value)) {
         if (protoProps !== undefined && (firstPrototype !== object || !SetPrototypeHas(builtinNames, name))) {
           inheritedProperties(ctx, value, firstPrototype || value, depth, protoProps);
         }
         return NativeString(name);
       }
     }
-    object = ObjectGetPrototypeOf(object);
+    object = prototypeOf(object);
     if (firstPrototype === undefined) firstPrototype = object;
   }
   if (firstPrototype === null) return null;
@@ -280,6 +282,7 @@ const shapeOf = (ctx, value, kind, constructor, tag, inTypedArray, bare) => {
   const done = () => keys.length === 0 && bare;
   if (typeof value === "function") {
     shape.base = functionText(ctx, value, kind, constructor, tag);
+    if (ctx.sources) shape.base += formatPrimitive(ctx, FunctionPrototypeToString(value));
     return done() ? ctx.stylize(shape.base, "special") : shape;
   }
   if (constructor === "Object") {
@@ -364,7 +367,7 @@ const formatObject = (ctx, value, kind, depth, inTypedArray) => {
   if (protoProps !== undefined && protoProps.length === 0) protoProps = undefined;
 
   // An own visible tag is listed with the properties and not repeated in the prefix.
-  let tag = value[SymbolToStringTag];
+  let tag = read(value, SymbolToStringTag);
   if (typeof tag !== "string" ||
       (tag !== "" && (ctx.showHidden ? hasOwn(value, SymbolToStringTag) : isEnumerable(value, SymbolToStringTag)))) tag = "";
 
@@ -372,6 +375,7 @@ const formatObject = (ctx, value, kind, depth, inTypedArray) => {
   if (typeof shape === "string") return shape;
   const shortName = () => StringPrototypeSlice(plainPrefixOf(value, constructor, tag), 0, -1);
   if (ctx.depth !== null && depth > ctx.depth) {
+    ctx.isPartial = true;
     if (kind === "regexp") return ctx.stylize(shape.base, "regexp");
     return ctx.stylize(constructor === null ? shortName() : `[${shortName()}]`, "special");
   }
@@ -386,6 +390,7 @@ const formatObject = (ctx, value, kind, depth, inTypedArray) => {
     let size = 0;
     for (let i = 0; i < shape.keys.length; i++) {
       if (size > ctx.maxPrinted) {
+        ctx.isPartial = true;
         parts[parts.length] = moreProperties(shape.keys.length - i);
         break;
       }

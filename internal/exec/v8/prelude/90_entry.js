@@ -25,6 +25,9 @@ const entry = {
   error: errorResult,
   noteNames,
   inspectHeap,
+  inspectGlobal,
+  intrinsics: () => intrinsics,
+  classOf: (value) => constructorName(value, newContext(), 0),
   explainSyntaxError,
   setMode(stateful) {
     heapIsSaved = stateful;
