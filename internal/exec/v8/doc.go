@@ -19,6 +19,7 @@
 //   - engine.go: Engine, which identifies what made a heap; the flags of V8
 //   - prelude.go: joins the JavaScript that sets up a context
 //   - carried.go: Inspect: finds what earlier runs left in the input heap besides values
+//   - globals.go: Isolate.Globals: describes the globals of user code without running it
 //   - bytes.go: converts between Go and C; receives output and host calls from C
 //   - lockdown.go: reports the layers that the constructor of a worker process has set
 //   - spawn.go: starts a process in namespaces without a fork of this one
@@ -29,8 +30,8 @@
 // file names: 06_stack.js writes stack traces, 40_inspect_text.js to 44_inspect.js write
 // values as text, 50_console.js has the console, 60_timers.js the timers, 65_calls.js the
 // objects under mcp, whose methods start host calls, 70_result.js and 71_uncaught.js write
-// the text of a result and of an error, and 86_intrinsics.js finds built-in objects that
-// earlier runs changed.
+// the text of a result and of an error, 86_intrinsics.js finds built-in objects that
+// earlier runs changed, and 87_globals.js writes a global for people who look into a heap.
 //
 // The C and C++ files, in reading order:
 //
@@ -39,7 +40,8 @@
 //   - loop.cc: runs a script: evaluation, event loop, answers of the host; decides when and
 //     how the run ends
 //   - host.cc: the functions that the prelude calls, such as those for output and host calls
-//   - globals.cc: lists the properties that user code added to the global object
+//   - globals.cc: lists the properties that user code added to the global object; describes
+//     the globals of a heap
 //   - snapshot.cc: saves the heap
 //   - limits.cc, budget.h, budget.cc: decides when the heap of a run is too large, and when
 //     an ArrayBuffer is refused

@@ -68,10 +68,10 @@ const read = (object, key) => {
   }
 };
 
-// readText returns object[key] if its conversion to a string runs no code of a script.
+// readText returns object[key], or "" if its conversion to a string may run code of a script.
 const readText = (object, key) => {
   const value = read(object, key);
-  return isQuiet && typeof value !== "string" ? undefined : value;
+  return isQuiet && isObject(value) ? "" : value;
 };
 
 const has = (object, key) => (isQuiet ? hasOwn(object, key) : key in object);

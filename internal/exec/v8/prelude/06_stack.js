@@ -156,9 +156,10 @@ const placeFrame = (frame, later) => {
 const stackHeader = (error) => {
   try {
     if (isQuiet) {
-      const name = readText(error, "name") || "Error";
+      let name = readText(error, "name");
+      name = name === undefined ? "Error" : NativeString(name);
       const message = readText(error, "message");
-      return message ? `${name}: ${message}` : name;
+      return name && message ? `${name}: ${NativeString(message)}` : name || NativeString(message);
     }
     return ErrorPrototypeToString(error);
   } catch (thrown) {

@@ -2,7 +2,7 @@
 
 const stackOf = (error) => {
   const stack = isQuiet ? nativeStack(error) : error.stack;
-  if (isQuiet) return typeof stack === "string" && stack ? stack : stackHeader(error);
+  if (isQuiet && (!stack || isObject(stack))) return stackHeader(error);
   return stack ? NativeString(stack) : ErrorPrototypeToString(error);
 };
 
@@ -22,7 +22,7 @@ const errorText = (ctx, error, constructor, tag, keys) => {
   // Only an AggregateError or a similar error has an array as errors.
   if (hasOwn(error, "errors") && ArrayIsArray(read(error, "errors")) && !listIncludes(keys, "errors")) keys[keys.length] = "errors";
 
-  if (!isQuiet || rawName !== undefined) stack = nameInHeader(stack, constructor, name, tag);
+  if (!isQuiet || rawName !== "") stack = nameInHeader(stack, constructor, name, tag);
 
   // The search for frames starts after the message, which may contain "\n    at" itself.
   const message = read(error, "message");

@@ -166,7 +166,7 @@ const constructorName = (value, ctx, depth, protoProps) => {
     const descriptor = ObjectGetOwnPropertyDescriptor(object, "constructor");
     if (descriptor !== undefined && hasOwn(descriptor, "value") && typeof descriptor.value === "function") {
       const name = readText(descriptor.value, "name");
-      if (name !== "" && (!isQuiet || name !== undefined) && isInstance(descriptor.value, value)) {
+      if (name !== "" && isInstance(descriptor.value, value)) {
         if (protoProps !== undefined && (firstPrototype !== object || !SetPrototypeHas(builtinNames, name))) {
           inheritedProperties(ctx, value, firstPrototype || value, depth, protoProps);
         }
@@ -367,7 +367,7 @@ const formatObject = (ctx, value, kind, depth, inTypedArray) => {
   if (protoProps !== undefined && protoProps.length === 0) protoProps = undefined;
 
   // An own visible tag is listed with the properties and not repeated in the prefix.
-  let tag = read(value, SymbolToStringTag);
+  let tag = isQuiet && kind === "typedArray" ? TypedArrayPrototypeGetName(value) : read(value, SymbolToStringTag);
   if (typeof tag !== "string" ||
       (tag !== "" && (ctx.showHidden ? hasOwn(value, SymbolToStringTag) : isEnumerable(value, SymbolToStringTag)))) tag = "";
 
