@@ -91,6 +91,10 @@ type Task struct {
 	// outcome is recorded. The script's clock and the order of everything are those of a
 	// run that waits.
 	SkipWaits bool
+	// ListGlobals selects a list of the globals of Heap, as JSON of a globals.List in the
+	// Result, in place of a run: no code of a script runs, and there is no heap in the
+	// Outcome. Code MUST be empty, and Stateful set.
+	ListGlobals bool
 	// HideNames omits names that earlier runs chose from warnings, because a warning is
 	// kept when the content of a session is shredded.
 	HideNames bool

@@ -52,7 +52,8 @@ type CarriedTimers struct {
 	Unreferenced int `json:"unreferenced"`
 }
 
-var errStopped = errors.New("inspect the heap: the run was stopped")
+// ErrStopped is returned when the isolate was stopped.
+var ErrStopped = errors.New("inspect the heap: the run was stopped")
 
 // Inspect describes what earlier runs left in the heap of the isolate. It executes no code of
 // those runs. Call it after New with Config.Heap and before Run. It returns an error after
@@ -65,13 +66,13 @@ func (i *Isolate) Inspect() (Carried, error) {
 	}
 	if i.stopped {
 		i.mu.Unlock()
-		return Carried{}, errStopped
+		return Carried{}, ErrStopped
 	}
 	i.running = true
 	i.mu.Unlock()
 	var text C.daybook_bytes
 	var c Carried
-	err := errStopped
+	err := ErrStopped
 	if C.daybook_inspect(i.ptr, &text) == 0 {
 		if err = json.Unmarshal(goBytes(text), &c); err != nil {
 			err = fmt.Errorf("inspect the heap: %w", err)
@@ -93,7 +94,7 @@ func (i *Isolate) inspectGlobals() (CarriedGlobals, error) {
 	var count, unseen C.int
 	var list C.daybook_bytes
 	if C.daybook_inspect_globals(i.ptr, &count, &unseen, &list) != 0 {
-		return CarriedGlobals{}, errStopped
+		return CarriedGlobals{}, ErrStopped
 	}
 	return CarriedGlobals{int(count), globalNames(goBytes(list)), int(unseen)}, nil
 }

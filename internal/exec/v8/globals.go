@@ -55,7 +55,7 @@ func (i *Isolate) Globals(limit int) (Globals, error) {
 	}
 	if i.stopped {
 		i.mu.Unlock()
-		return Globals{}, errStopped
+		return Globals{}, ErrStopped
 	}
 	i.running = true
 	i.mu.Unlock()
@@ -111,6 +111,6 @@ func globalsError(status C.int) error {
 	case C.DAYBOOK_OUT_OF_MEMORY:
 		return ErrHeapLimit
 	default:
-		return errStopped
+		return ErrStopped
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/exec/v8"
+	"daybook/internal/globals"
 	"daybook/runner"
 )
 
@@ -24,7 +25,8 @@ const maxTimers = 1 << 28
 // or malformed is an error, after which the worker is killed.
 type frameChecker struct {
 	maxHeap      int64 // maximum size of the heap that the worker may send, in bytes
-	hasInputHeap bool  // the task has a heap
+	hasInputHeap bool  // the task has a heap, and a report on it is required
+	listsGlobals bool  // the task lists globals: no code runs, and the text is a globals.List
 	carried      *v8.Carried
 	// hideNames omits names that scripts chose from warnings.
 	hideNames  bool
@@ -59,6 +61,8 @@ func (c *frameChecker) take(t frameType, payload []byte) ([]events.Line, error) 
 		return nil, fmt.Errorf("%w: frame %q before the task was accepted", errProtocol, t)
 	case t == frameCarried && c.hasInputHeap && c.carried == nil && !c.hasCodeRun && !c.hasEnd:
 		return nil, c.takeCarried(payload)
+	case c.listsGlobals && t != frameEnd && t != frameData:
+		return nil, fmt.Errorf("%w: frame %q in a list of globals", errProtocol, t)
 	case c.calls.receiving != nil:
 		if t != frameData {
 			return nil, fmt.Errorf("%w: frame %q instead of arguments", errProtocol, t)
@@ -131,6 +135,8 @@ func (c *frameChecker) checkEnd() error {
 		return fmt.Errorf("no error text of a run that ended as %s", e.End)
 	case hasHeap(e.End) && c.hasInputHeap && c.carried == nil:
 		return errors.New("no report on the input heap")
+	case c.listsGlobals && e.End == endCompleted && e.TextSize == 0:
+		return errors.New("no list of globals")
 	case e.End == endCompleted && len(c.calls.inFlight) > 0:
 		return fmt.Errorf("a run that completed before %d of its calls were answered", len(c.calls.inFlight))
 	case e.HeapSize < 0 || e.HeapSize > c.maxHeap:
@@ -186,6 +192,11 @@ func (c *frameChecker) takeData(payload []byte) error {
 	c.isComplete = int64(len(c.text)) == c.end.TextSize && c.heapTaken == c.end.HeapSize
 	if c.isComplete && !utf8.Valid(c.text) {
 		return fmt.Errorf("%w: a text that is not UTF-8", errProtocol)
+	}
+	if c.isComplete && c.listsGlobals && c.end.End == endCompleted {
+		if _, err := globals.Decode(c.text); err != nil {
+			return fmt.Errorf("%w: %w", errProtocol, err)
+		}
 	}
 	return nil
 }

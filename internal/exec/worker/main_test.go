@@ -109,7 +109,7 @@ func misbehave(how string) {
 	}
 	// The header, the tool servers and the code.
 	bodies := 2
-	if strings.Contains(how, "call") || strings.Contains(how, "argument") || strings.Contains(how, "wait") {
+	if (strings.Contains(how, "call") && !strings.Contains(how, "globals")) || strings.Contains(how, "argument") || strings.Contains(how, "wait") {
 		bodies = 3
 	}
 	for range bodies {
@@ -185,6 +185,32 @@ func misbehave(how string) {
 		}
 		send('L', string(worker.AppendLine(nil, 0, 0, false, []byte("last"))))
 		send('E', end(`{"end": "terminated", "has_text": false, "text_size": 0, "heap_size": 0}`))
+	case "lists globals with lines":
+		send('L', line)
+	case "lists globals with a call":
+		send('C', call(1, 2))
+	case "lists globals with a report":
+		send('I', "{}")
+	case "lists globals with a heap":
+		send('E', end(`{"text_size": 14}`))
+	case "lists no globals":
+		send('E', end(`{"has_text": false, "text_size": 0, "heap_size": 0}`))
+	case "lists malformed globals", "lists globals with unknown members", "lists globals out of order", "lists globals with a long preview", "lists too many globals", "lists globals with an unknown kind":
+		one := `{"name":"a","kind":"lexical","type":"number","preview":"1","sha256":"` + strings.Repeat("ab", 32) + `"}`
+		text := map[string]string{
+			"lists malformed globals":            `{"globals":[{`,
+			"lists globals with unknown members": `{"globals":[` + one + `],"secret":1}`,
+			"lists globals out of order":         `{"globals":[` + strings.Replace(one, `"a"`, `"b"`, 1) + "," + one + `]}`,
+			"lists globals with a long preview":  `{"globals":[` + strings.Replace(one, `"1"`, `"`+strings.Repeat("x", 4096)+`"`, 1) + `]}`,
+			"lists too many globals":             `{"globals":[` + strings.Repeat(one+",", 1000) + one + `]}`,
+			"lists globals with an unknown kind": `{"globals":[` + strings.Replace(one, "lexical", "secret", 1) + `]}`,
+		}[how]
+		send('E', end(fmt.Sprintf(`{"text_size": %d, "heap_size": 0}`, len(text))))
+		for len(text) > 0 {
+			n := min(len(text), 32<<10)
+			send('D', text[:n])
+			text = text[n:]
+		}
 	case "unknown frame":
 		send('Z', "")
 	case "accepts twice":

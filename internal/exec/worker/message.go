@@ -16,7 +16,7 @@ var errProtocol = errors.New("worker broke protocol")
 
 // helloMagic identifies the worker protocol and its version in the first frame. A process
 // that reads anything else from its standard input was not started by a Pool.
-const helloMagic = "daybook worker protocol 7"
+const helloMagic = "daybook worker protocol 8"
 
 // helloMessage is the first message to a worker.
 type helloMessage struct {
@@ -61,6 +61,8 @@ type taskHeader struct {
 	GlobalsSize int `json:"globals_size,omitempty"`
 	// SkipWaits is runner.Task.SkipWaits.
 	SkipWaits bool `json:"skip_waits,omitempty"`
+	// ListGlobals is runner.Task.ListGlobals.
+	ListGlobals bool `json:"list_globals,omitempty"`
 }
 
 // check returns errProtocol for sizes that no task has.

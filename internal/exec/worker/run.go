@@ -134,7 +134,7 @@ func (p *process) perform(ctx context.Context, t *runner.Task, lines func(contex
 	defer stop()
 
 	clock := p.startCPUClock()
-	c := frameChecker{maxHeap: maxHeap(t), hasInputHeap: len(t.Heap) > 0, hideNames: t.HideNames, calls: calls{servers: t.Servers}}
+	c := frameChecker{maxHeap: maxHeap(t), listsGlobals: t.ListGlobals, hasInputHeap: len(t.Heap) > 0 && !t.ListGlobals, hideNames: t.HideNames, calls: calls{servers: t.Servers}}
 	p.from.allocate = c.payloadBuffer
 	defer func() { p.from.allocate = nil }()
 	p.boundMemory(w, maxResident(t))

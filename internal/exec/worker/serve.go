@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"daybook/internal/exec/v8"
+	"daybook/internal/globals"
 )
 
 // Exit codes of a worker that exits without a signal. V8's fatal handlers use 86.
@@ -301,6 +303,9 @@ func (s *server) run(j *job) error {
 	// The isolate is disposed of after the end was reported.
 	defer isolate.Dispose()
 	s.setCurrent(isolate)
+	if j.ListGlobals {
+		return s.listGlobals(j, sink, isolate)
+	}
 	if j.HeapSize > 0 {
 		// An error means that the run was stopped; isolate.Run then returns immediately.
 		if carried, err := isolate.Inspect(); err == nil {
@@ -375,6 +380,31 @@ func (s *server) run(j *job) error {
 		}
 	}
 	return s.end(j, end, text, heap)
+}
+
+// listGlobals sends a list of the globals of the isolate, in which no script has run.
+func (s *server) listGlobals(j *job, sink *lineSink, isolate *v8.Isolate) error {
+	all, err := isolate.Globals(globals.MaxListed)
+	s.setCurrent(nil)
+	_ = sink.close() // nothing was written
+	sum := sha256.Sum256(nil)
+	end := endHeader{End: endCompleted, TranspiledSHA256: hex.EncodeToString(sum[:])}
+	var text []byte
+	if err == nil {
+		text, err = json.Marshal(all)
+	}
+	switch {
+	case errors.Is(err, v8.ErrHeapLimit):
+		end.End = endOutOfMemory
+	case errors.Is(err, v8.ErrStopped):
+		end.End = endTerminated
+	case err != nil:
+		end.End, text = endInternal, []byte(err.Error())
+	}
+	if end.End == endOutOfMemory || end.End == endTerminated {
+		text = nil
+	}
+	return s.end(j, end, string(text), nil)
 }
 
 // maxFullGrowth limits the growth of the heap in a run that used memory beyond its heap limit,

@@ -39,6 +39,9 @@ func checkTask(t *runner.Task, maxHeapLimit int64) error {
 	if len(t.FileName) > maxFileName || !utf8.ValidString(t.FileName) || strings.ContainsFunc(t.FileName, unicode.IsControl) {
 		add("file name is not at most %d bytes of UTF-8 without control characters", maxFileName)
 	}
+	if t.ListGlobals && (!t.Stateful || len(t.Code) > 0 || len(t.Globals) > 0 || t.Host != nil) {
+		add("a list of globals needs a stateful task without code, globals and host")
+	}
 	if !t.Stateful && len(t.Heap) > 0 {
 		add("a stateless run cannot continue from a heap")
 	}
@@ -101,7 +104,7 @@ func maxHeap(t *runner.Task) int64 {
 		slack     = 64 << 20 // the base heap, and memory that V8 granted beyond its limit
 		unlimited = 1<<31 - 1
 	)
-	if !t.Stateful {
+	if !t.Stateful || t.ListGlobals {
 		return 0
 	}
 	if t.HeapLimitBytes == 0 || t.ArrayBufferLimitBytes == 0 {
