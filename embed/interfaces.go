@@ -48,6 +48,7 @@ func (d *Daybook) startInterfaces(ctx context.Context) error {
 		}
 		info.V8Version, info.EngineID = engine.V8Version, engine.ID
 	}
+	replays := d.newReplays()
 	var err error
 	d.handler, err = httpapi.New(httpapi.Options{
 		Commands:  commands,
@@ -61,7 +62,8 @@ func (d *Daybook) startInterfaces(ctx context.Context) error {
 		Volumes:   ledgerVolumes{d},
 		Webhooks:  onlyIf[httpapi.Webhooks](d.webhooks != nil, webhookGate{d.webhooks, d}),
 		Replay:    d.store,
-		Replays:   d.newReplays(),
+		Replays:   onlyIf[httpapi.Replays](replays != nil, replays),
+		Globals:   onlyIf[httpapi.HeapGlobals](replays != nil, replays),
 		Audit:     d.localProofs(),
 		Proofs:    d.audit,
 		Signers:   onlyIf[httpapi.Signers](d.audit != nil, ledgerSigners{d}),

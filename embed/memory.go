@@ -54,7 +54,8 @@ type runMemory struct{ budget *budget.Budget }
 
 func (m runMemory) OpenAccount(ctx context.Context) (context.Context, runner.MemoryAccount) {
 	account := m.budget.Run()
-	return budget.WithRun(ctx, account), account
+	// The account of an answer in ctx would take the heap, and has memory for few heaps.
+	return budget.WithRun(budget.With(ctx, nil), account), account
 }
 
 // outputRate returns the rate of recorded output of all runs together. The embedded

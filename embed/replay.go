@@ -7,26 +7,27 @@ import (
 	"daybook/events"
 	"daybook/httpapi"
 	"daybook/internal/exec/replay"
+	"daybook/internal/globals"
 	"daybook/ledger"
 )
 
 // newReplays returns what executes recorded runs again, or nil if this process runs no
 // scripts.
-func (d *Daybook) newReplays() httpapi.Replays {
+func (d *Daybook) newReplays() *replays {
 	if d.pool == nil {
 		return nil
 	}
 	open, stop := context.WithCancel(context.Background())
 	d.stopReplays = stop
-	return replays{
+	return &replays{
 		d: d, gate: replay.NewGate(d.opts.Slots.Total / 2), open: open,
 		replayer: replay.New(replay.Options{Workers: d.pool, Heaps: d.store, ExplainRemoval: d.ledger.ExplainRemoval, Memory: runMemory{d.budget}, MaxHeapLimitBytes: int64(d.opts.Runs.HeapCeilingMB) << 20}),
 	}
 }
 
-// replays replays executions with the workers of the server and records the verdicts. They
-// take no slots of runs: at most half as many replays as runs execute at a time. They share
-// the workers' memory and the processors with the runs.
+// replays replays executions with the workers of the server and records the verdicts, and
+// lists the globals of heaps. Both take no slots of runs: at most half as many of them as runs
+// execute at a time. They share the workers' memory and the processors with the runs.
 type replays struct {
 	d        *Daybook
 	gate     *replay.Gate
@@ -35,7 +36,7 @@ type replays struct {
 }
 
 // Replay implements httpapi.Replays.
-func (r replays) Replay(ctx context.Context, tenant, execution string, actor events.Actor) (httpapi.Replayed, error) {
+func (r *replays) Replay(ctx context.Context, tenant, execution string, actor events.Actor) (httpapi.Replayed, error) {
 	rec, report, err := r.replay(ctx, tenant, execution)
 	if err != nil {
 		return httpapi.Replayed{}, err
@@ -67,16 +68,10 @@ func replayedOf(execution string, report replay.Report) httpapi.Replayed {
 	return answer
 }
 
-// replay executes a run again, in a place of the gate. Close ends it.
-func (r replays) replay(ctx context.Context, tenant, execution string) (rec *ledger.Recording, report replay.Report, err error) {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	defer context.AfterFunc(r.open, stop)()
-	defer func() {
-		if err != nil && r.open.Err() != nil {
-			err = &ledger.Error{Code: ledger.CodeUnavailable, Message: "the server is shutting down; replay the execution when it is back", Err: err}
-		}
-	}()
+// replay executes a run again, in a place of the gate.
+func (r *replays) replay(ctx context.Context, tenant, execution string) (rec *ledger.Recording, report replay.Report, err error) {
+	ctx, done := r.untilClose(ctx)
+	defer done(&err)
 	if _, err = r.d.ledger.Recording(ctx, tenant, execution); err != nil {
 		return nil, report, err
 	}
@@ -97,6 +92,36 @@ func (r replays) replay(ctx context.Context, tenant, execution string) (rec *led
 		return nil, report, asUnavailable(err)
 	}
 	return rec, report, nil
+}
+
+// untilClose returns a context that Close ends too. done ends it, and replaces an error then
+// by the answer that the server shuts down.
+func (r *replays) untilClose(ctx context.Context) (_ context.Context, done func(*error)) {
+	ctx, stop := context.WithCancel(ctx)
+	unbind := context.AfterFunc(r.open, stop)
+	return ctx, func(err *error) {
+		if *err != nil && r.open.Err() != nil {
+			*err = &ledger.Error{Code: ledger.CodeUnavailable, Message: "the server is shutting down; try again when it is back", Err: *err}
+		}
+		unbind()
+		stop()
+	}
+}
+
+// Globals implements httpapi.HeapGlobals.
+func (r *replays) Globals(ctx context.Context, tenant, heap string) (list globals.List, err error) {
+	ctx, done := r.untilClose(ctx)
+	defer done(&err)
+	leave, err := r.gate.Enter(ctx, tenant)
+	if err != nil {
+		return globals.List{}, err
+	}
+	defer leave()
+	list, err = r.replayer.Globals(ctx, tenant, heap)
+	if errors.Is(err, events.ErrRemoved) {
+		err = r.d.ledger.ExplainRemoval(ctx, tenant, heap)
+	}
+	return list, err
 }
 
 // asUnavailable returns err as an answer that says that another try may succeed, unless it is

@@ -40,7 +40,7 @@ func TestCloseEndsReplays(t *testing.T) {
 	if err := book.Close(); err != nil {
 		t.Error(err)
 	}
-	if body := <-answered; !strings.Contains(body, "the server is shutting down; replay the execution when it is back") {
+	if body := <-answered; !strings.Contains(body, "the server is shutting down; try again when it is back") {
 		t.Errorf("the answer is %s", body)
 	}
 }

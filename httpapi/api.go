@@ -45,6 +45,7 @@ type api struct {
 	shredder  Shredder
 	replay    Publisher
 	replays   Replays
+	globals   HeapGlobals
 	audit     *audit.Local // like proofs, nil unless Audit and Proofs are both set
 	proofs    Proofs
 	signers   Signers
@@ -70,7 +71,7 @@ func New(o Options) (http.Handler, error) {
 			return nil, fmt.Errorf("httpapi: %w", err)
 		}
 	}
-	a := &api{cmd: o.Commands, q: o.Queries, events: o.Events, log: o.Logger, guard: web.NewGuard(o.Hosts), info: o.Version, contexts: o.Contexts, hooks: o.Webhooks, replay: o.Replay, replays: o.Replays, collector: o.Collector, catalog: o.Catalog, shredder: o.Shredder, volumes: o.Volumes}
+	a := &api{cmd: o.Commands, q: o.Queries, events: o.Events, log: o.Logger, guard: web.NewGuard(o.Hosts), info: o.Version, contexts: o.Contexts, hooks: o.Webhooks, replay: o.Replay, replays: o.Replays, globals: o.Globals, collector: o.Collector, catalog: o.Catalog, shredder: o.Shredder, volumes: o.Volumes}
 	a.signers = o.Signers
 	a.damage, a.scrub, a.blobs, a.budget, a.pace = o.Damage, o.Scrub, o.Blobs, o.Budget, o.Pace.withDefaults()
 	a.countLate, a.late.warned.Interval = o.CountLate, lateLogInterval

@@ -34,6 +34,7 @@ func (a *api) heapRoutes(r *router) {
 	register(r, markHeavy(op("get-heap-lineage", http.MethodGet, base+"/lineage", "Get the lineage of a heap",
 		"The runs that produced the heap and its ancestors, from the heap back to a fresh isolate.")),
 		[]int{http.StatusBadRequest, http.StatusNotFound}, a.lineage)
+	a.globalsRoutes(r)
 }
 
 // OneHeap is embedded in the inputs of operations on one heap.

@@ -203,6 +203,8 @@ type Options struct {
 	Replay Publisher
 	// Replays serves POST /api/executions/{id}/replay.
 	Replays Replays
+	// Globals serves GET /api/heaps/{heap}/globals.
+	Globals HeapGlobals
 	// Audit and Proofs serve checkpoints, tiles, proofs and exports. Both are needed.
 	// The field SessionOf of Audit is ignored.
 	Audit  *audit.Local

@@ -17,6 +17,9 @@
 //
 //   - replay.go: Replayer: makes the task of a recorded run, runs it, and compares the end
 //   - output.go: compares output with the record while it is written
-//   - gate.go: limits how many replays run at a time, and shares them among tenants
+//   - heaps.go: lists the globals of heaps, which runs no code of their scripts; names the
+//     first global that differs in the heaps of a run and its replay
+//   - gate.go: limits how many replays and lists of globals run at a time, and shares them
+//     among tenants
 //   - difference.go: Report and Difference; shortens texts to what a person needs to see
 package replay

@@ -8,10 +8,10 @@ import (
 	"daybook/ledger"
 )
 
-// maxWaiting is the maximum number of replays of a tenant that wait.
+// maxWaiting is the maximum number of replays and lists of a tenant that wait.
 const maxWaiting = 256
 
-// Gate limits the number of replays that run at a time. Tenants take free places in turn.
+// Gate limits the number of replays, and of lists of the globals of heaps, that run at a time. Tenants take free places in turn.
 // It is safe for concurrent use.
 type Gate struct {
 	mu      sync.Mutex // guards the fields below
@@ -36,7 +36,7 @@ func (g *Gate) Enter(ctx context.Context, tenant string) (leave func(), err erro
 	}
 	if len(g.waiting[tenant]) >= maxWaiting {
 		g.mu.Unlock()
-		return nil, &ledger.Error{Code: ledger.CodeExhausted, Message: "too many replays of this tenant wait; try again when some have ended"}
+		return nil, &ledger.Error{Code: ledger.CodeExhausted, Message: "too many replays and lists of globals of this tenant wait; try again when some have ended"}
 	}
 	place := make(chan struct{})
 	if len(g.waiting[tenant]) == 0 {

@@ -59,7 +59,8 @@ type Options struct {
 	ExplainRemoval func(ctx context.Context, tenant, heap string) error
 	// Memory limits the memory that heaps take; nil for no limit.
 	Memory runner.Memory
-	// MaxHeapLimitBytes is the largest heap limit that Workers accept; 0 for any.
+	// MaxHeapLimitBytes is the largest heap limit that Workers accept; 0 for any. It is the
+	// limit of the workers that list the globals of heaps.
 	MaxHeapLimitBytes int64
 }
 
@@ -127,6 +128,7 @@ type replay struct {
 	host      *runner.ReplayHost
 	output    *outputComparison
 	outcome   runner.Outcome
+	heap      string // the hash of the heap in outcome; empty for none
 }
 
 // whyNot returns why a run can never be replayed, or an empty reason if another try may
@@ -159,9 +161,7 @@ func (p *replay) newReport(verdict events.ReplayVerdict) Report {
 	if p.rec.Started != nil {
 		report.RecordedEngine = p.rec.Started.Engine
 	}
-	if len(p.outcome.Heap) > 0 {
-		report.Heap = events.Hash(p.outcome.Heap)
-	}
+	report.Heap = p.heap
 	return report
 }
 
@@ -216,6 +216,9 @@ func (p *replay) replay(ctx context.Context) (Report, error) {
 		}
 	}
 	p.outcome, err = p.replayer.opts.Workers.Run(ctx, task, p.takeLines)
+	if len(p.outcome.Heap) > 0 {
+		p.heap = events.Hash(p.outcome.Heap)
+	}
 	return p.compare(ctx, err)
 }
 
@@ -518,7 +521,14 @@ func (p *replay) compareEnd(ctx context.Context) (Report, error) {
 	}
 	if sameEngine && p.rec.Request.Stateful {
 		compared = append(compared, events.ReplayHeap)
-		if recorded, replayed := describeHeap(end.Heap), describeHeap(p.heapRecord()); recorded != replayed {
+		left := p.heapRecord()
+		recorded, replayed := describeHeap(end.Heap), describeHeap(left)
+		switch {
+		case recorded == replayed:
+		case end.Heap != nil && left != nil && end.Heap.SHA256 != left.SHA256:
+			d, err := p.heapDifference(ctx, end.Heap.SHA256, left.SHA256)
+			return p.different(d), err
+		default:
 			return p.different(Difference{Part: events.ReplayHeap, Recorded: recorded, Replayed: replayed}), nil
 		}
 	}
@@ -531,7 +541,7 @@ func (p *replay) heapRecord() *events.HeapRecord {
 	h := events.HeapRecord{EngineID: p.engine.ID, Parent: input}
 	switch {
 	case len(out.Heap) > 0:
-		h.SHA256, h.Size = events.Hash(out.Heap), int64(len(out.Heap))
+		h.SHA256, h.Size = p.heap, int64(len(out.Heap))
 	case out.Reason == runner.ReasonSyntaxError && input != "": // nothing ran
 		h.SHA256, h.Size = input, p.inputSize
 	default:

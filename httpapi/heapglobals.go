@@ -1,0 +1,62 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"daybook/internal/globals"
+	"daybook/internal/resources/budget"
+	"daybook/internal/resources/reads"
+	"daybook/projections"
+)
+
+// HeapGlobals lists the globals of heaps.
+type HeapGlobals interface {
+	// Globals lists the globals that scripts added to a heap. It runs no code of the
+	// scripts and records nothing. Errors are those of a read of the heap,
+	// ledger.CodeConflict for a heap of another engine, and ledger.CodeTooLarge for one
+	// that no worker can hold.
+	Globals(ctx context.Context, tenant, heap string) (globals.List, error)
+}
+
+// globalsBytes is the memory that a list of globals takes in an answer, in bytes.
+const globalsBytes = 4 << 20
+
+func (a *api) globalsRoutes(r *router) {
+	register(r, markHeavy(huma.Operation{
+		OperationID: "list-heap-globals", Method: http.MethodGet, Path: "/api/heaps/{heap}/globals", Tags: []string{tagHeaps},
+		Summary: "List the globals of a heap",
+		Description: "The globals that scripts added: top-level let, const, class, function and var, and properties of globalThis, in the order of their names. " +
+			"A worker restores the heap and runs none of its code: no getter, proxy, timer or custom inspection. Nothing is recorded or stored. " +
+			"A heap can be read only by workers of the engine that made it.",
+	}), []int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict, http.StatusGone, http.StatusRequestEntityTooLarge, http.StatusTooManyRequests}, a.heapGlobals)
+}
+
+type heapGlobalsAnswer struct{ Body globals.List }
+
+func (a *api) heapGlobals(ctx context.Context, in *heapInput) (*heapGlobalsAnswer, error) {
+	if err := in.check(); err != nil {
+		return nil, err
+	}
+	if a.globals == nil {
+		return nil, absent("this server runs no scripts, and cannot list the globals of heaps")
+	}
+	if err := a.waitForPosition(ctx, in.Reading); err != nil {
+		return nil, err
+	}
+	tenant := requestOf(ctx).tenant
+	if _, err := readCurrent(ctx, a, func() (projections.Heap, error) { return a.q.Heap(ctx, tenant, in.Heap) }); err != nil {
+		return nil, err
+	}
+	if err := budget.TakeOnce(ctx, globalsBytes); err != nil {
+		return nil, err
+	}
+	reads.From(ctx).Yield() // a worker reads the heap, and the wait for it is limited elsewhere
+	list, err := a.globals.Globals(ctx, tenant, in.Heap)
+	if err != nil {
+		return nil, err
+	}
+	return &heapGlobalsAnswer{Body: list}, continueReading(ctx)
+}
