@@ -96,6 +96,7 @@ func TestDamagedHeapAffectsOnlyItself(t *testing.T) {
 			answers(t, book, "GET", "/metrics", "", http.StatusOK, "daybook_damaged_blobs 2", "daybook_damage 0")
 			answers(t, book, "POST", "/api/exec", `{"code":"1","heap":"`+heap+`"}`, http.StatusConflict, heap, "is damaged", "run the script that made it again")
 			answers(t, book, "GET", "/api/ledger/blobs/heaps/"+heap, "", http.StatusServiceUnavailable, heap, "is damaged", "--accept-damage")
+			answers(t, book, "GET", "/api/heaps/"+heap+"/globals", "", http.StatusServiceUnavailable, heap, "is damaged", "--accept-damage")
 			if r, err := embed.Verify(within(t), embed.VerifyOptions{Server: getFrom(book), ServerURL: "here"}); err != nil || r.OK || !strings.Contains(r.String(), heap) || !strings.Contains(r.String(), head) {
 				t.Errorf("the verification of the server: %v\n%s", err, r)
 			}

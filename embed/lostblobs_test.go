@@ -66,6 +66,9 @@ func TestLostBlobsAreRecordedForTheirTenants(t *testing.T) {
 		if status, text := g.ask(token, http.MethodGet, "/api/heaps/"+hashes[tenant][0]+"/lineage", ""); status != http.StatusOK {
 			t.Errorf("the lost heap of %s: %d %s", tenant, status, text)
 		}
+		if status, text := g.ask(token, http.MethodGet, "/api/heaps/"+hashes[tenant][0]+"/globals", ""); status != http.StatusGone || !strings.Contains(text, "lost") {
+			t.Errorf("the globals of the lost heap of %s: %d %s", tenant, status, text)
+		}
 		if status, text := g.ask(token, http.MethodGet, "/api/ledger/blobs/heaps/"+hashes[tenant][0], ""); status != http.StatusGone || !strings.Contains(text, "lost") {
 			t.Errorf("the lost heap of %s: %d %s", tenant, status, text)
 		}

@@ -89,9 +89,16 @@ func TestShred(t *testing.T) {
 		t.Error("the content is not readable before, so the rest of the test shows nothing")
 	}
 
+	globals := "/api/heaps/" + deref(first.Heap) + "/globals"
+	if status, body := answerOf(t, book, http.MethodGet, globals); status != http.StatusOK || strings.Count(body, secret) != 2 {
+		t.Errorf("the globals before: %d %s", status, body)
+	}
 	done, err := book.Shred(within(t), events.DefaultTenant, retention.Named("private"), false, eraser)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if status, body := answerOf(t, book, http.MethodGet, globals); status != http.StatusGone || strings.Contains(body, secret) {
+		t.Errorf("the globals after: %d %s", status, body)
 	}
 	if done.Executions != 3 || done.Heaps != 3 || done.Kept != 0 {
 		t.Errorf("%+v", done)

@@ -27,6 +27,7 @@ func TestAbsentParts(t *testing.T) {
 		"GET /api/context?session=s":                       "contexts",
 		"POST /api/heaps/collect":                          "delete heaps",
 		"DELETE /api/sessions/s/content":                   "shred",
+		"GET /api/heaps/" + none + "/globals":              "runs no scripts",
 		"POST /api/sessions/s/replay?subject=replay.x.y.z": "replays",
 	} {
 		method, path, _ := strings.Cut(request, " ")
