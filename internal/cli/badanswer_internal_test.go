@@ -40,7 +40,7 @@ func TestAnswersOfOtherPrograms(t *testing.T) {
 		at := answering(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
 		for _, command := range []string{
 			"run -e 1", "run -e 1 --detach", "run -e 1 --continue", "exec list", "exec list --json", "exec show abc", "exec show " + id, "exec get " + id, "exec output " + id, "exec cancel " + id,
-			"exec calls " + id, "exec events " + id, "heap list", "heap find a=b", "heap show " + heap, "heap tags " + heap, "heap tag " + heap + " a=b", "heap untag " + heap, "heap collect", "session list",
+			"exec calls " + id, "exec events " + id, "heap list", "heap find a=b", "heap show " + heap, "heap show " + heap + " --globals", "heap diff " + heap + " " + heap, "heap tags " + heap, "heap tag " + heap + " a=b", "heap untag " + heap, "heap collect", "session list",
 			"session show abc", "session log abc", "session open abc", "session reset abc", "context get abc", "context set abc a=b", "context clear abc", "volume list", "volume seal",
 			"webhook list", "webhook add https://example.com/", "webhook remove " + id, "webhook retry " + id, "webhook dead " + id, "status", "status --json",
 		} {

@@ -17,6 +17,7 @@ import (
 type heapCmd struct {
 	List  heapListCmd  `cmd:"" help:"List the heaps that runs left, newest first."`
 	Show  heapShowCmd  `cmd:"" help:"Show a heap and its lineage."`
+	Diff  heapDiffCmd  `cmd:"" help:"Compare the globals of two heaps."`
 	Tags  heapTagsCmd  `cmd:"" help:"Show the tags of a heap."`
 	Tag   heapTagCmd   `cmd:"" help:"Replace all tags of a heap."`
 	Untag heapUntagCmd `cmd:"" help:"Delete tags of a heap: the given keys, or all."`
@@ -102,9 +103,16 @@ func (f clientFlags) showHeaps(ctx context.Context, std *streams, tags []string,
 type heapShowCmd struct {
 	clientFlags
 	oneHeap
+	Globals bool `help:"Also list the globals that scripts added, which a worker reads from the heap."`
 }
 
-// Run prints a heap and its lineage.
+// Help is shown by "daybook heap show --help".
+func (c *heapShowCmd) Help() string {
+	return "With --globals, a worker of the server restores the heap and describes its globals without running any of its code. Nothing is recorded. " +
+		"It can read only heaps of its own engine."
+}
+
+// Run prints a heap and its lineage, and its globals.
 func (c *heapShowCmd) Run(ctx context.Context, std *streams) error {
 	key, err := c.heapKey(ctx, c.Heap)
 	if err != nil {
@@ -114,8 +122,14 @@ func (c *heapShowCmd) Run(ctx context.Context, std *streams) error {
 	if err != nil {
 		return err
 	}
+	var list client.Answer[client.Globals]
+	if c.Globals {
+		if list, err = c.api().Globals(ctx, key); err != nil {
+			return err
+		}
+	}
 	if c.JSON {
-		return std.out.WriteJSON(compact(heap.JSON))
+		return std.out.WriteJSON(withMembers(compact(heap.JSON), list.JSON))
 	}
 	if err := printFields(std.out, heap.JSON); err != nil {
 		return err
@@ -129,7 +143,21 @@ func (c *heapShowCmd) Run(ctx context.Context, std *streams) error {
 	for _, step := range origin.Body.Lineage {
 		w.Row(step.Heap, step.ExecutionID, step.CreatedAt)
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil || !c.Globals {
+		return err
+	}
+	fmt.Fprintln(std.out)
+	return printGlobals(std, list.Body)
+}
+
+// withMembers returns a JSON object with the members of another one, or without them if more is
+// empty.
+func withMembers(object string, more []byte) string {
+	text := compact(more)
+	if len(text) <= len("{}") {
+		return object
+	}
+	return strings.TrimSuffix(object, "}") + "," + text[1:]
 }
 
 type heapTagsCmd struct {

@@ -174,7 +174,7 @@ func TestTerminalShowsNothingHidden(t *testing.T) { // not parallel: it sets var
 	heap = heap[strings.Index(heap, `"heap":"`)+8:][:64]
 	must(1, "run", "--session", session, "-e", code+"throw new Error("+string(quoted)+")")
 	must(0, "session", "open", intent)
-	must(0, "run", "--in", intent, "-e", code+string(quoted))
+	must(0, "run", "--in", intent, "-e", code+"globalThis["+string(quoted)+"] = "+string(quoted)+"; "+string(quoted))
 	must(0, "context", "set", session, "c"+session+"="+string(quoted), "--prefer", "language=en")
 	raw := onTerminal(t, 80, at("run", "--raw", "-e", code+string(quoted))...)
 	if piped := must(0, "run", "-e", code+string(quoted)).stdout; !strings.Contains(piped, evil) || !strings.Contains(raw, "\u202eabc") {
@@ -192,7 +192,7 @@ func TestTerminalShowsNothingHidden(t *testing.T) { // not parallel: it sets var
 		{"exec", "show", "@last"}, {"exec", "show", "@last", "--json"}, {"exec", "get", "@last"}, {"exec", "get", "@last", "--json"}, {"exec", "get", evil},
 		{"exec", "output", "@last"}, {"exec", "output", "@last", "--json"}, {"exec", "watch", "@last"}, {"exec", "watch", "@last", "--json"},
 		{"exec", "calls", "@last"}, {"exec", "events", "@last"}, {"exec", "cancel", "@last"},
-		{"heap", "list"}, {"heap", "list", "--json"}, {"heap", "show", "@last"}, {"heap", "find", "k" + session + "=" + evil},
+		{"heap", "list"}, {"heap", "list", "--json"}, {"heap", "show", "@last"}, {"heap", "show", "@last", "--globals"}, {"heap", "show", "@last", "--globals", "--json"}, {"heap", "diff", "@last", heap}, {"heap", "diff", "@last", heap, "--json"}, {"heap", "find", "k" + session + "=" + evil},
 		{"heap", "tag", heap, "a" + session + "=" + evil}, {"heap", "tag", heap, evil + "=a"}, {"heap", "tags", heap}, {"heap", "tags", heap, "--history"}, {"heap", "tags", heap, "--json"}, {"heap", "untag", heap, "none" + strings.ReplaceAll(evil, ",", "")},
 		{"session", "list"}, {"session", "list", "--json"}, {"session", "log", session}, {"session", "log", session, "--json"}, {"session", "log", "none" + evil},
 		{"session", "show", session}, {"session", "show", session, "--json"}, {"session", "show", intent}, {"session", "open", intent}, {"session", "open", intent, "--json"},

@@ -149,8 +149,8 @@ func Compare(a, b List) Diff {
 	d := Diff{Uncompared: a.More + b.More}
 	// A list that is cut does not show whether the heap has a later name.
 	end := func(l List) (string, bool) {
-		if l.More == 0 {
-			return "", false
+		if l.More == 0 || len(l.Globals) == 0 {
+			return "", l.More > 0
 		}
 		return l.Globals[len(l.Globals)-1].Name, true
 	}

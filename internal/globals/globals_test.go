@@ -72,6 +72,7 @@ func TestCompare(t *testing.T) {
 		{"size", globals.List{Globals: []globals.Global{sized(1)}}, globals.List{Globals: []globals.Global{sized(2)}}, "~s 0 0"},
 		{"no size", globals.List{Globals: []globals.Global{sized(1)}}, globals.List{Globals: []globals.Global{g("s", "property", "1")}}, "~s 0 0"},
 		{"cut", globals.List{Globals: []globals.Global{g("a", "lexical", "1"), g("c", "lexical", "1")}, More: 1}, globals.List{Globals: []globals.Global{g("a", "lexical", "1"), g("b", "lexical", "1"), g("c", "lexical", "1"), g("d", "lexical", "1")}}, "+b 4 0"},
+		{"nothing listed", globals.List{More: 1}, globals.List{Globals: []globals.Global{g("a", "lexical", "1")}}, " 2 0"},
 		{"both cut", globals.List{Globals: []globals.Global{g("a", "lexical", "1"), g("c", "lexical", "1")}, More: 1}, globals.List{Globals: []globals.Global{g("a", "lexical", "2"), g("b", "lexical", "1")}, More: 3}, "~a 6 0"},
 	} {
 		d := globals.Compare(test.a, test.b)

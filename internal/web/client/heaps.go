@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 
+	"daybook/internal/globals"
 	"daybook/internal/lifecycle/retention"
 	"daybook/projections"
 )
@@ -43,6 +44,14 @@ func heapPath(key string) string { return "/api/heaps/" + url.PathEscape(key) }
 // Heap returns a heap.
 func (c *Client) Heap(ctx context.Context, key string) (Answer[Heap], error) {
 	return call[Heap](ctx, c, http.MethodGet, heapPath(key), nil)
+}
+
+// Globals is a list of the globals that scripts added to a heap.
+type Globals = globals.List
+
+// Globals lists the globals of a heap. The server must have workers of the engine that made it.
+func (c *Client) Globals(ctx context.Context, key string) (Answer[Globals], error) {
+	return call[Globals](ctx, c, http.MethodGet, heapPath(key)+"/globals", nil)
 }
 
 // Lineage is the chain of runs from a heap back to a fresh isolate, newest first.
