@@ -71,6 +71,7 @@
 //   - volumes.go: lists, seals and removes volumes; decides who is the operator
 //   - damage.go, anomalies.go: reports damage, the scrub, and anomalies with advice
 //   - heaps.go: lists heaps and their lineage; reads, replaces and deletes tags
+//   - heapglobals.go: lists the globals of a heap
 //   - collect.go: deletes unused heaps when a client requests it
 //   - resolve.go: finds the id that a prefix or @last means
 //   - sessions.go: finds the session that a text means, and those of an execution; lists

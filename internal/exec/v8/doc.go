@@ -31,7 +31,7 @@
 // values as text, 50_console.js has the console, 60_timers.js the timers, 65_calls.js the
 // objects under mcp, whose methods start host calls, 70_result.js and 71_uncaught.js write
 // the text of a result and of an error, 86_intrinsics.js finds built-in objects that
-// earlier runs changed, and 87_globals.js writes a global for people who look into a heap.
+// earlier runs changed, and 87_globals.js writes globals without a run.
 //
 // The C and C++ files, in reading order:
 //

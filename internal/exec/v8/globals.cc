@@ -1,5 +1,5 @@
 // Lists the properties that user code added to the global object, other than writable data
-// properties, for a run. Describes all globals of user code for people who look into a heap.
+// properties, for a run. Describes all globals of user code without a run.
 #include <algorithm>
 
 #include "isolate.h"

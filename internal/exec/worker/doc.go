@@ -45,8 +45,8 @@
 //
 //   - reexec.go: turns a process that was started as a worker into one, before main;
 //     installs the system call filter and proves the layers
-//   - serve.go: reads tasks with their heaps, runs them and reports their ends; decides when
-//     a source is treated as TypeScript
+//   - serve.go: reads tasks with their heaps, runs them or lists the globals of their heaps,
+//     and reports their ends; decides when a source is treated as TypeScript
 //   - prewarm.go: creates an isolate before its run is known
 //   - transpile.go: writes the source as a program for V8; erases types; splits long literals
 //   - stack.go: maps the positions of stack traces to the caller's source

@@ -1,4 +1,4 @@
-// The text of a global, for people who look into a heap without a run.
+// The text of a global, for clients that look into a heap without a run.
 
 // inspectGlobal returns the text of a property, after ~ if the text leaves out a part of the
 // value, otherwise after =. ctx has options in place of those of newContext. isQuiet stays
