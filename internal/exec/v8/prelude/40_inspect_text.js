@@ -107,12 +107,6 @@ const formatString = (ctx, text) => {
 };
 
 const formatPrimitive = (ctx, value) => {
-  const text = primitiveText(ctx, value);
-  if (isQuiet) ctx.left -= text.length;
-  return text;
-};
-
-const primitiveText = (ctx, value) => {
   switch (typeof value) {
     case "string": return formatString(ctx, value);
     case "number": return ctx.stylize(grouped(ctx, formatNumber(value)), "number");

@@ -65,7 +65,7 @@ const formatGetter = (ctx, value, depth, descriptor) => {
   const wanted = ctx.getters === true ||
     (ctx.getters === "get" && descriptor.set === undefined) ||
     (ctx.getters === "set" && descriptor.set !== undefined);
-  if (ctx.sources) return `[${label}] ${formatPrimitive(ctx, FunctionPrototypeToString(descriptor.get))}`;
+  if (ctx.sources) return `[${label}] ${formatValue(ctx, FunctionPrototypeToString(descriptor.get))}`;
   if (!wanted) return ctx.stylize(`[${label}]`, "special");
   try {
     const result = ReflectApply(descriptor.get, value, []);
@@ -126,6 +126,7 @@ const typedArrayBody = (ctx, value, depth) => {
   const length = TypedArrayPrototypeGetLength(value);
   const shown = MathMin(MathMax(0, ctx.maxArrayLength), length);
   const parts = newList();
+  if (isQuiet) ctx.left -= shown;
   for (let i = 0; i < shown; i++) parts[i] = formatPrimitive(ctx, value[i]);
   if (length > shown) parts[shown] = moreItems(length - shown);
   if (ctx.showHidden) {

@@ -100,10 +100,14 @@ const userOptionsOf = (ctx) => {
 };
 
 const formatValue = (ctx, value, depth, inTypedArray) => {
-  if (ctx.left <= 0) return "...";
+  if (isQuiet && ctx.left <= 0) return "...";
   if (value === null) return ctx.stylize("null", "null");
   const type = typeof value;
-  if (type !== "object" && type !== "function") return formatPrimitive(ctx, value);
+  if (type !== "object" && type !== "function") {
+    const text = formatPrimitive(ctx, value);
+    if (isQuiet) ctx.left -= text.length;
+    return text;
+  }
 
   const original = value;
   let kind = host.kindOf(value);
@@ -165,7 +169,7 @@ const constructorName = (value, ctx, depth, protoProps) => {
   for (let i = 0; object !== null && i < maxPrototypes; i++) {
     const descriptor = ObjectGetOwnPropertyDescriptor(object, "constructor");
     if (descriptor !== undefined && hasOwn(descriptor, "value") && typeof descriptor.value === "function") {
-      const name = readText(descriptor.value, "name");
+      const name = isQuiet ? readText(descriptor.value, "name") : descriptor.value.name;
       if (name !== "" && isInstance(descriptor.value, value)) {
         if (protoProps !== undefined && (firstPrototype !== object || !SetPrototypeHas(builtinNames, name))) {
           inheritedProperties(ctx, value, firstPrototype || value, depth, protoProps);
@@ -282,7 +286,7 @@ const shapeOf = (ctx, value, kind, constructor, tag, inTypedArray, bare) => {
   const done = () => keys.length === 0 && bare;
   if (typeof value === "function") {
     shape.base = functionText(ctx, value, kind, constructor, tag);
-    if (ctx.sources) shape.base += formatPrimitive(ctx, FunctionPrototypeToString(value));
+    if (ctx.sources) shape.base += formatValue(ctx, FunctionPrototypeToString(value));
     return done() ? ctx.stylize(shape.base, "special") : shape;
   }
   if (constructor === "Object") {
@@ -367,7 +371,7 @@ const formatObject = (ctx, value, kind, depth, inTypedArray) => {
   if (protoProps !== undefined && protoProps.length === 0) protoProps = undefined;
 
   // An own visible tag is listed with the properties and not repeated in the prefix.
-  let tag = isQuiet && kind === "typedArray" ? TypedArrayPrototypeGetName(value) : read(value, SymbolToStringTag);
+  let tag = !isQuiet ? value[SymbolToStringTag] : kind === "typedArray" ? TypedArrayPrototypeGetName(value) : read(value, SymbolToStringTag);
   if (typeof tag !== "string" ||
       (tag !== "" && (ctx.showHidden ? hasOwn(value, SymbolToStringTag) : isEnumerable(value, SymbolToStringTag)))) tag = "";
 
