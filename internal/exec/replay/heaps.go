@@ -12,8 +12,8 @@ import (
 	"daybook/runner"
 )
 
-// listTimeout limits the time in which a worker restores a heap and lists its globals. A list
-// of the largest heaps takes about a tenth of it.
+// listTimeout limits the time in which a worker restores a heap and lists its globals. Most
+// lists take milliseconds; one of 2.7 million small objects took 35 s on two busy cores.
 const listTimeout = time.Minute
 
 // lister lists the globals of heaps of a tenant.

@@ -262,15 +262,20 @@ extern "C" int daybook_describe_global(daybook_isolate* d, int index, daybook_gl
   bool cut = false;
   if (!inspect_global(d, context, kCanonical, holder, key, kCanonicalLimit, &d->texts[3], &cut) ||
       !inspect_global(d, context, kPreview, holder, key, kPreviewLimit, &d->texts[2], &cut)) {
-    return why_stopped(d);
+    if (ignored.HasTerminated() || d->stop_requested() || d->out_of_memory) return why_stopped(d);
+    ignored.Reset();  // the prelude failed: the other globals are described nevertheless
+    d->texts[2] = d->texts[3] = "~<cannot be shown>";
   }
   result->is_preview_cut = cut;
   if (!object.IsEmpty() && object->IsProxy()) {
     d->texts[1] = "Proxy";
   } else if (!object.IsEmpty() && object->IsObject()) {  // inspectGlobal has made the prelude quiet
     v8::Local<v8::Value> class_name;
-    if (!call_entry(d, context, "classOf", 1, &object).ToLocal(&class_name)) return why_stopped(d);
-    if (class_name->FullIsString()) d->texts[1] = to_utf8(isolate, class_name.As<v8::String>(), 128, &cut);
+    if (!call_entry(d, context, "classOf", 1, &object).ToLocal(&class_name)) {
+      if (ignored.HasTerminated() || d->stop_requested() || d->out_of_memory) return why_stopped(d);
+    } else if (class_name->FullIsString()) {
+      d->texts[1] = to_utf8(isolate, class_name.As<v8::String>(), 128, &cut);
+    }
   }
   result->type = view(d->texts[0]);
   result->class_name = view(d->texts[1]);
