@@ -68,7 +68,8 @@ func (c *replayCmd) Run(ctx context.Context, std *streams) error {
 	v := verdicts{std: std, json: c.JSON, progress: terminal.NewProgress(std.err, "replayed")}
 	v.progress.Unit = "runs"
 	defer v.progress.Clear()
-	running, err := 0, error(nil)
+	var running int
+	var err error
 	if c.FromExport != "" {
 		err = c.replayExport(ctx, &v)
 	} else {

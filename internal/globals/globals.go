@@ -169,7 +169,7 @@ func Compare(a, b List) Diff {
 	}
 	x, y := cut(a.Globals, endA, cutA), cut(b.Globals, endA, cutA)
 	for len(x) > 0 || len(y) > 0 {
-		order := 0
+		var order int
 		switch {
 		case len(x) == 0:
 			order = 1

@@ -30,7 +30,7 @@ type lister struct {
 func (r *Replayer) Globals(ctx context.Context, tenant, hash string) (globals.List, error) {
 	l := lister{r.opts, tenant, "", nil}
 	if r.opts.Memory != nil {
-		memory := runner.MemoryAccount(nil)
+		var memory runner.MemoryAccount
 		ctx, memory = r.opts.Memory.OpenAccount(ctx)
 		defer memory.Release()
 		l.memory = memory

@@ -100,7 +100,7 @@ func (r *Replayer) Replay(ctx context.Context, rec *ledger.Recording) (Report, e
 	started := time.Now()
 	p := &replay{rec: rec, replayer: r}
 	if r.opts.Memory != nil {
-		memory := runner.MemoryAccount(nil)
+		var memory runner.MemoryAccount
 		ctx, memory = r.opts.Memory.OpenAccount(ctx)
 		defer memory.Release()
 		p.memory = memory
@@ -271,7 +271,7 @@ func (p *replay) compareArguments(ctx context.Context, number int, arguments []b
 	c := &p.rec.Calls[i]
 	text, err := p.rec.Text(ctx, c.Arguments)
 	if err != nil || text == nil || bytes.Equal(text, arguments) {
-		return nil
+		return nil //nolint:nilerr // the hash was compared
 	}
 	return &runner.DivergedError{Number: number, Recorded: c, Made: &ledger.HostCall{Number: number, Server: c.Server, Tool: c.Tool, Arguments: arguments}}
 }

@@ -49,8 +49,6 @@ type testServer struct {
 // mistaken for a replay.
 type tools struct {
 	made atomic.Int64
-	// hang, if set, delays the answer of the tool hang until the run ends.
-	hang atomic.Bool
 }
 
 func (*tools) Servers(context.Context, ledger.Request) map[string][]string {
