@@ -75,7 +75,7 @@ func TestRun(t *testing.T) {
 			{args: `heap diff $heap $next` + at, status: 1, stdout: " +GLOBAL +KIND +TYPE +SIZE +VALUE\n- +n +lexical +number +- +1\n\\+ +n +lexical +number +- +2\n"},
 			{args: `heap diff $next $next` + at, stderr: "no global differs\n"},
 			{args: `run --heap $next -e var·list=[1,2],text="a".repeat(200);function·f(){}` + at, stderr: "status: completed\nheap:   (?P<third>" + hash + ")\n"},
-			{args: `run --heap $third -e n="2";text="a".repeat(199)+"b";let·added=new·Map` + at, stderr: "status: completed\nheap:   (?P<fourth>" + hash + ")\n"},
+			{args: `run --heap $third -e n="2";text="a".repeat(199)+"b";let·added=new·Map` + at, stdout: "a+b\n", stderr: "status: completed\nheap:   (?P<fourth>" + hash + ")\n"},
 			{args: `heap diff $third $fourth` + at, status: 1, stdout: " .*\n\\+ +added +lexical +Map +0 +Map\\(0\\) \\{\\}\n- +n +lexical +number +- +2\n\\+ +n +lexical +string +1 +'2'\n- +text +property +string +200 +…a+'\n\\+ +text +property +string +200 +…a+b'\n"},
 			{args: `heap diff $fourth $third --json` + at, status: 1, stdout: `\{"added":\[\],"removed":\[\{"name":"added".*\],"changed":\[\{"a":\{"name":"n",.*"b":\{.*\],"uncompared":0,"partial":0\}` + "\n"},
 			{args: `heap diff $third $never` + at, status: 2, stderr: "daybook: .*$never.*\n"},
