@@ -593,10 +593,12 @@ func TestReplayOfLaterAttempts(t *testing.T) {
 		for failures := range int64(ledger.MaxAttempts + 1) {
 			workers.left.Store(failures)
 			rec := s.run(code)
-			if want := min(int(failures)+1, ledger.MaxAttempts); rec.Ending.Attempt != want {
+			// A call that was recorded and not answered before the attempt failed is not made again.
+			interrupted := rec.Ending.Reason == ledger.ReasonInterrupted
+			if want := min(int(failures)+1, ledger.MaxAttempts); rec.Ending.Attempt != want && !interrupted {
 				t.Fatalf("%s: the run ended in attempt %d, want %d", code, rec.Ending.Attempt, want)
 			}
-			if report := s.replay(rec, s.pool); report.Verdict != events.ReplayIdentical || report.Stopped != (failures == ledger.MaxAttempts) {
+			if report := s.replay(rec, s.pool); report.Verdict != events.ReplayIdentical || report.Stopped != (failures == ledger.MaxAttempts || interrupted) {
 				t.Errorf("%s, after %d failures: %s", code, failures, describe(report))
 			}
 		}
