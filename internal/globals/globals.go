@@ -56,15 +56,19 @@ type List struct {
 // Decode decodes a List that a worker sent. A script may control its worker, so that any text
 // is possible: Decode returns an error for what the description of a heap cannot be.
 func Decode(text []byte) (List, error) {
-	var l List
 	if len(text) > MaxText {
-		return l, fmt.Errorf("globals of %d bytes: at most %d are allowed", len(text), MaxText)
+		return List{}, fmt.Errorf("globals of %d bytes: at most %d are allowed", len(text), MaxText)
+	}
+	var raw struct {
+		Globals boundedList `json:"globals"`
+		More    int         `json:"more"`
 	}
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.DisallowUnknownFields()
-	if err := d.Decode(&l); err != nil {
+	if err := d.Decode(&raw); err != nil {
 		return List{}, fmt.Errorf("decode globals: %w", err)
 	}
+	l := List{Globals: raw.Globals, More: raw.More}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return List{}, errors.New("decode globals: they are followed by more")
 	}
@@ -77,8 +81,38 @@ func Decode(text []byte) (List, error) {
 	return l, nil
 }
 
+// boundedList has at most MaxListed globals. A decoded global takes 40 times the bytes of the shortest text of
+// one, so the limit applies while they are decoded.
+type boundedList []Global
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (l *boundedList) UnmarshalJSON(text []byte) error {
+	*l = nil
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.DisallowUnknownFields()
+	switch t, err := d.Token(); {
+	case err != nil:
+		return err
+	case t == nil: // null
+		return nil
+	case t != json.Delim('['):
+		return errors.New("they are not an array")
+	}
+	for d.More() {
+		if len(*l) == MaxListed {
+			return fmt.Errorf("more than %d are listed", MaxListed)
+		}
+		var g Global
+		if err := d.Decode(&g); err != nil {
+			return err
+		}
+		*l = append(*l, g)
+	}
+	return nil
+}
+
 func (l List) check() error {
-	if len(l.Globals) > MaxListed || l.More < 0 || l.More > 0 && len(l.Globals) == 0 {
+	if l.More < 0 || l.More > 0 && len(l.Globals) == 0 {
 		return fmt.Errorf("%d are listed and %d are not", len(l.Globals), l.More)
 	}
 	for i, g := range l.Globals {

@@ -3,6 +3,7 @@ package globals_test
 import (
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -111,4 +112,19 @@ func FuzzDecode(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// A text of many empty globals takes little memory to refuse.
+func TestDecodeIsBounded(t *testing.T) {
+	text := []byte(`{"globals":[` + strings.Repeat("{},", (globals.MaxText-20)/3) + `{}]}`)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, err := globals.Decode(text)
+	runtime.ReadMemStats(&after)
+	if err == nil {
+		t.Error("no error")
+	}
+	if taken := after.TotalAlloc - before.TotalAlloc; taken > 8*globals.MaxText {
+		t.Errorf("%d MiB for a text of %d MiB", taken>>20, len(text)>>20)
+	}
 }
