@@ -350,8 +350,10 @@ func (p *replay) newTask(ctx context.Context) (t runner.Task, report *Report, er
 		}
 	}
 	p.inputSize = int64(len(heap))
-	limit := int64(s.Limits.HeapMemoryMaxMB) << 20
-	if most := p.replayer.opts.MaxHeapLimitBytes; most > 0 && limit > most {
+	mb := int64(s.Limits.HeapMemoryMaxMB)
+	limit := mb << 20
+	// Workers take 0 as no limit, and the record of an export can have any limits: even ones that 64 bits cannot hold in bytes.
+	if most := p.replayer.opts.MaxHeapLimitBytes; most > 0 && (mb < 1 || mb > most>>20) {
 		r := p.impossible(ReasonLimits, fmt.Sprintf("the run had a heap limit of %d MB, and the workers allow %d (--heap-memory-ceiling of a server)", s.Limits.HeapMemoryMaxMB, most>>20))
 		return t, &r, nil
 	}

@@ -411,6 +411,16 @@ func TestReplayReportsTheFirstDifference(t *testing.T) {
 			started.Limits.HeapMemoryMaxMB = 4096
 			r.Started = &started
 		}, `not_replayed: limits`},
+		{"no heap limit", func(r *ledger.Recording) {
+			started := *r.Started
+			started.Limits.HeapMemoryMaxMB = 0
+			r.Started = &started
+		}, `not_replayed: limits`},
+		{"a heap limit that overflows", func(r *ledger.Recording) {
+			started := *r.Started
+			started.Limits.HeapMemoryMaxMB = 1 << 44
+			r.Started = &started
+		}, `not_replayed: limits`},
 		{"a time limit that no run has", func(r *ledger.Recording) {
 			started := *r.Started
 			started.Limits.ExecutionTimeoutSecs = math.MaxInt
