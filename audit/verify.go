@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"maps"
 	"math"
@@ -84,6 +85,9 @@ type VerifyOptions struct {
 	Source string
 	// Progress, if set, is called periodically with the work done so far.
 	Progress func(done, total uint64)
+	// EventLines, if set, receives the lines of the events of an export as they are verified. With the verdict
+	// Intact or IntactUpTo it has received the file of events that was verified.
+	EventLines io.Writer
 
 	// list are the statements about the signers that come with the data, trust follows them from
 	// Keys, and notFollowed is why those of Signers were followed instead: forked is true if a trusted key

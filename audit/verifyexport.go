@@ -125,7 +125,7 @@ func verifyExport(ctx context.Context, dir string, opts VerifyOptions) (*Report,
 		}
 	}
 	err = l.run(ctx, func(emit func([]pair) error) error {
-		err := readPairs(dir, l.proven, emit)
+		err := readPairs(dir, l.proven, opts.EventLines, emit)
 		if errors.Is(err, errLines) {
 			l.report.addFinding(0, "%v", err)
 			return nil
@@ -296,8 +296,8 @@ func parseBlobFile(name string) (Blob, bool) {
 	return Blob{}, false
 }
 
-// readPairs reads events, with their proofs if proven is set.
-func readPairs(dir string, proven bool, emit func([]pair) error) error {
+// readPairs reads events, with their proofs if proven is set. It copies the lines of events to copied, which may be nil.
+func readPairs(dir string, proven bool, copied io.Writer, emit func([]pair) error) error {
 	b := batches{emit: emit}
 	var proofs *lineReader
 	if proven {
@@ -328,6 +328,15 @@ func readPairs(dir string, proven bool, emit func([]pair) error) error {
 		}
 		if line == nil {
 			return b.flush()
+		}
+		if copied != nil {
+			_, err := copied.Write(line)
+			if err == nil {
+				_, err = copied.Write([]byte("\n"))
+			}
+			if err != nil {
+				return err
+			}
 		}
 		if err := b.add(line, proof); err != nil {
 			return err

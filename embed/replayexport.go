@@ -2,6 +2,7 @@ package embed
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -63,7 +64,8 @@ func ReplayExport(ctx context.Context, opts ReplayExportOptions, each func(Repla
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 	}
-	report, err := audit.VerifyExport(ctx, opts.Dir, audit.VerifyOptions{Keys: opts.Keys, Source: opts.Dir})
+	verified := sha256.New()
+	report, err := audit.VerifyExport(ctx, opts.Dir, audit.VerifyOptions{Keys: opts.Keys, Source: opts.Dir, EventLines: verified})
 	if err != nil {
 		return err
 	}
@@ -76,7 +78,7 @@ func ReplayExport(ctx context.Context, opts ReplayExportOptions, each func(Repla
 			return err
 		}
 	}
-	store, err := exported.Open(opts.Dir, report.Signed, keys)
+	store, err := exported.Open(opts.Dir, verified.Sum(nil), report.Signed, keys)
 	if err != nil {
 		return err
 	}

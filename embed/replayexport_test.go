@@ -94,6 +94,60 @@ func TestReplayOfAnEncryptedExport(t *testing.T) {
 	}
 }
 
+// Files that change after the verification of an export are not executed.
+func TestReplayOfAChangedExport(t *testing.T) {
+	t.Parallel()
+	opts := embed.Options{DataDir: filepath.Join(t.TempDir(), "data")}
+	book := start(t, opts)
+	first := run(t, book, embed.Script{Code: `let counter = 1; counter`})
+	run(t, book, embed.Script{Code: `counter + 1`, Heap: *first.Heap})
+	key := book.AuditKey()
+	closeBook(t, book)
+	for name, test := range map[string]struct {
+		change func(dir string) error
+		want   string
+	}{
+		"event": {func(dir string) error {
+			path := filepath.Join(dir, "events.ndjson")
+			raw, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			return os.WriteFile(path, []byte(strings.ReplaceAll(string(raw), "counter + 1", "counter + 2")), 0o600)
+		}, "the events have changed since the export was verified"},
+		"large heap": {func(dir string) error {
+			return os.Truncate(filepath.Join(dir, "blobs", "heap-"+*first.Heap), 513<<20)
+		}, "a blob at most 512 MiB"},
+		"device": {func(dir string) error {
+			path := filepath.Join(dir, "blobs", "heap-"+*first.Heap)
+			return errors.Join(os.Remove(path), os.Symlink(os.DevNull, path))
+		}, "is not a regular file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "export")
+			if _, err := embed.Export(within(t), embed.ExportOptions{DataDir: opts.DataDir, Dir: dir, Blobs: true}); err != nil {
+				t.Fatal(err)
+			}
+			var said []string
+			err := embed.ReplayExport(within(t), embed.ReplayExportOptions{Dir: dir, Keys: []string{key}, Selected: func(int) {
+				if err := test.change(dir); err != nil {
+					t.Error(err)
+				}
+			}}, func(r embed.Replayed) error {
+				said = append(said, r.Message)
+				return nil
+			})
+			if err != nil {
+				said = append(said, err.Error())
+			}
+			if all := strings.Join(said, "\n"); !strings.Contains(all, test.want) {
+				t.Errorf("%q, want %q", all, test.want)
+			}
+		})
+	}
+}
+
 // A recorded session that called tools is replayed identically without the tools, from the
 // data directory and from an export. One changed byte of a recorded answer is found by the
 // verification of the export.

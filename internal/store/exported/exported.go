@@ -1,8 +1,8 @@
 // Package exported reads the events and blobs of an export, as ledger.ReadRecording needs
-// them. It verifies only the hashes of blobs: the caller verifies the export first, with
-// audit.VerifyExport, and states up to which position its events are proven.
+// them. It verifies only hashes: the caller verifies the export first, with
+// audit.VerifyExport, and states the hash of the verified events and up to which position they are proven.
 //
-// The index of an export takes about 100 bytes of memory for each execution and 8 bytes for
+// The index of an export takes about 100 bytes of memory for each execution and 32 bytes for
 // each of its events.
 package exported
 
@@ -10,6 +10,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -43,19 +44,39 @@ type Execution struct {
 
 type execution struct{ tenant, id string }
 
-// extent is the place of a line in the file of events.
-type extent struct{ from, to int64 }
+// extent is the place of a line in the file of events, and the first half of its SHA-256.
+type extent struct {
+	from, to int64
+	sum      [sha256.Size / 2]byte
+}
 
-// Open reads the index of an export. Events after the position upTo are left out. keys are
-// the content keys; nil for none. The caller MUST call Close. The files MUST NOT change
-// until then.
-func Open(dir string, upTo uint64, keys events.Keys) (*Store, error) {
-	f, err := os.Open(filepath.Join(dir, proof.EventsFile))
+func sumOf(line []byte) [sha256.Size / 2]byte {
+	sum := sha256.Sum256(line)
+	return [sha256.Size / 2]byte(sum[:])
+}
+
+// errChanged is returned for events that are not those that the caller has verified.
+var errChanged = fmt.Errorf("%w: the events have changed since the export was verified; verify it again", events.ErrDamaged)
+
+// Open reads the index of an export, whose file of events has the SHA-256 verified. Events after the position
+// upTo are left out. keys are the content keys; nil for none. The caller MUST call Close. Files that change are an
+// error of Open or of a later read.
+func Open(dir string, verified []byte, upTo uint64, keys events.Keys) (*Store, error) {
+	f, err := openRegular(filepath.Join(dir, proof.EventsFile))
 	if err != nil {
 		return nil, fmt.Errorf("open an export: %w", err)
 	}
 	s := &Store{dir: dir, keys: keys, file: f, lines: map[execution][]extent{}}
-	if err := s.index(upTo); err != nil {
+	all := sha256.New()
+	in := bufio.NewReaderSize(io.TeeReader(f, all), 256<<10)
+	err = s.index(in, upTo)
+	if err == nil {
+		_, err = io.Copy(io.Discard, in)
+	}
+	if err == nil && !bytes.Equal(all.Sum(nil), verified) {
+		err = errChanged
+	}
+	if err != nil {
 		return nil, errors.Join(fmt.Errorf("read the export in %s: %w", dir, err), f.Close())
 	}
 	return s, nil
@@ -64,8 +85,7 @@ func Open(dir string, upTo uint64, keys events.Keys) (*Store, error) {
 // Close closes the files.
 func (s *Store) Close() error { return s.file.Close() }
 
-func (s *Store) index(upTo uint64) error {
-	in := bufio.NewReaderSize(s.file, 256<<10)
+func (s *Store) index(in *bufio.Reader, upTo uint64) error {
 	for at := int64(0); ; {
 		line, err := in.ReadBytes('\n')
 		if errors.Is(err, io.EOF) && len(line) == 0 {
@@ -74,7 +94,7 @@ func (s *Store) index(upTo uint64) error {
 		if err != nil {
 			return fmt.Errorf("read line at byte %d: %w", at, err)
 		}
-		where := extent{at, at + int64(len(line)) - 1}
+		where := extent{at, at + int64(len(line)) - 1, sumOf(bytes.TrimSuffix(line, []byte("\n")))}
 		at += int64(len(line))
 		record, err := proof.ParseLine(bytes.TrimSuffix(line, []byte("\n")))
 		if err != nil {
@@ -146,6 +166,9 @@ func (s *Store) each(ctx context.Context, tenant, id string, fn func(events.Even
 		if _, err := s.file.ReadAt(line, where.from); err != nil {
 			return fmt.Errorf("read the export: %w", err)
 		}
+		if sumOf(line) != where.sum {
+			return fmt.Errorf("read the export in %s: %w", s.dir, errChanged)
+		}
 		record, err := proof.ParseLine(line)
 		if err != nil {
 			return fmt.Errorf("read the export: %w", err)
@@ -186,7 +209,7 @@ func (s *Store) blob(ctx context.Context, prefix, hash string) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %.80q is not a hash", events.ErrDamaged, hash)
 	}
 	path := filepath.Join(s.dir, proof.BlobsDir, prefix+hash)
-	raw, err := os.ReadFile(path)
+	raw, err := readBlob(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("the export has no file %s/%s: %w", proof.BlobsDir, prefix+hash, events.ErrNotFound)
@@ -196,4 +219,38 @@ func (s *Store) blob(ctx context.Context, prefix, hash string) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", path, events.ErrDamaged)
 	}
 	return raw, nil
+}
+
+// maxBlobBytes is the maximum size of a blob, as in the blob store of a server. The operator of a ledger can sign the
+// hash of a larger one.
+const maxBlobBytes = 512 << 20
+
+func readBlob(path string) ([]byte, error) {
+	f, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > maxBlobBytes {
+		return nil, fmt.Errorf("%s has %d bytes, and a blob at most %d MiB: %w", path, info.Size(), maxBlobBytes>>20, events.ErrDamaged)
+	}
+	raw := make([]byte, info.Size())
+	_, err = io.ReadFull(f, raw)
+	return raw, err
+}
+
+// openRegular opens a file. An export comes from others: a pipe or a device in it could have no end.
+func openRegular(path string) (*os.File, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	}
+	return os.Open(path)
 }
