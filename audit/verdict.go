@@ -94,11 +94,15 @@ func (r *Report) advice() string {
 			return "No checkpoint that enough witnesses of the policy cosigned covers the newest events. Witnesses usually cosign within seconds: verify again. " +
 				"If that does not help, the ledger may have another history for others."
 		}
-		if r.Cosigned != nil && r.TooOld {
+		if r.Cosigned != nil && r.Cosigned.Time != nil && r.TooOld {
 			return "The cosignatures are older than --max-age. The witnesses of a running ledger renew them every 10 minutes: ask its operator for newer ones."
 		}
 		if r.Unsigned == 0 {
-			if r.SignedTime != nil && r.SignedTime.After(time.Now()) {
+			at := r.SignedTime
+			if r.Quorum != nil {
+				at = r.Quorum.Time
+			}
+			if at != nil && time.Until(*at) > maxAhead {
 				return "The newest event that a checkpoint covers is of the future, so nothing shows that it is not older than --max-age. Compare the clocks."
 			}
 			return "The newest event that a checkpoint covers is older than --max-age. If the ledger should have newer events, ask for them where they were recorded."
