@@ -110,14 +110,10 @@ const (
 	globalsNotCompared = "the globals were not compared: %s"
 )
 
-// heapDifference describes different heaps of one engine, that of the workers: the first global that differs, if there is one.
-// recorded and replayed are the hashes of the heaps, or "none". The heap of the replay is
-// dropped.
+// heapDifference describes different heaps of one engine, that of the workers: the first global that differs, if there
+// is one. recorded and replayed are the hashes of the heaps. The heap of the replay is dropped.
 func (p *replay) heapDifference(ctx context.Context, recorded, replayed string) (Difference, error) {
 	d := Difference{Part: events.ReplayHeap, Recorded: recorded, Replayed: replayed}
-	if recorded == "none" || replayed == "none" {
-		return d, nil
-	}
 	l := lister{p.replayer.opts, p.rec.Request.Tenant, p.rec.Request.SessionID, p.memory}
 	var a, b globals.List
 	var err error
