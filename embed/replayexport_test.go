@@ -124,7 +124,6 @@ func TestReplayOfAChangedExport(t *testing.T) {
 		}, "is not a regular file"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "export")
 			if _, err := embed.Export(within(t), embed.ExportOptions{DataDir: opts.DataDir, Dir: dir, Blobs: true}); err != nil {
 				t.Fatal(err)
