@@ -17,8 +17,8 @@ import (
 // MaxListed is the maximum number of globals in a List.
 const MaxListed = 1000
 
-// MaxText is the maximum size of a List as JSON, in bytes.
-const MaxText = 16 << 20
+// maxText is the maximum size of a List as JSON, in bytes.
+const maxText = 16 << 20
 
 // Limits of the members of a Global, in bytes.
 const (
@@ -56,8 +56,8 @@ type List struct {
 // Decode decodes a List that a worker sent. A script may control its worker, so that any text
 // is possible: Decode returns an error for what the description of a heap cannot be.
 func Decode(text []byte) (List, error) {
-	if len(text) > MaxText {
-		return List{}, fmt.Errorf("globals of %d bytes: at most %d are allowed", len(text), MaxText)
+	if len(text) > maxText {
+		return List{}, fmt.Errorf("globals of %d bytes: at most %d are allowed", len(text), maxText)
 	}
 	var raw struct {
 		Globals boundedList `json:"globals"`

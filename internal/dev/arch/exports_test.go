@@ -18,14 +18,20 @@ import (
 var keptExports = map[string][]string{
 	"programs outside the module use it": {
 		"embed.Daybook.MCPServers", "embed.Daybook.ServeMCP", "embed.ErrClosed", "embed.ErrOwnerEnded", "embed.MaxMemoryMB", "embed.MaxWeight", "embed.MinMemoryMB",
-		"events.NoteSubject", "events.ShredSubject", "events.WebhookSubject", "events.Type.OfSession",
+		"events.NoteSubject", "events.ReplaySubject", "events.ShredSubject", "events.WebhookSubject", "events.Type.OfSession",
 	},
 	"it is one of several names, and other packages use the others": {
 		"internal/exec/sandbox.ClosedFiles", "internal/exec/sandbox.DataLimit", "internal/exec/sandbox.Limits", "internal/exec/sandbox.NoCapabilities",
 		"internal/exec/sandbox.NoNewPrivileges", "internal/exec/sandbox.NotDumpable", "internal/exec/sandbox.ParentDeath",
 		"internal/web.ErrOtherSite", "ledger.BreakCatalogChanged", "ledger.BreakEngineChanged", "ledger.BreakPrincipalChanged", "ledger.ReasonHistoryLost", "ledger.ReasonTurnSkipped",
 		"runner.ReasonHeapCollected", "runner.ReasonHeapDamaged", "runner.ReasonHeapEngineMismatch", "runner.ReasonHeapUnavailable",
-		"runner.ReasonSourceDamaged", "runner.ReasonSourceMissing", "runner.ReasonSourceSealed",
+		"runner.ReasonSourceDamaged", "runner.ReasonSourceSealed",
+	},
+	"it is a value of answers and events": {
+		"internal/exec/replay.ReasonAnswerNotKept", "internal/exec/replay.ReasonContentShredded", "internal/exec/replay.ReasonDamaged", "internal/exec/replay.ReasonEngine",
+		"internal/exec/replay.ReasonHeapCollected", "internal/exec/replay.ReasonHeapMissing", "internal/exec/replay.ReasonLimits", "internal/exec/replay.ReasonNoKeys",
+		"internal/exec/replay.ReasonNotExecuted", "internal/exec/replay.ReasonSourceMissing", "internal/exec/replay.ReasonTimeout",
+		"internal/globals.Accessor", "internal/globals.Lexical", "internal/globals.Property",
 	},
 	"the OpenAPI document has its name":             {"httpapi.Proof"},
 	"other packages implement it without naming it": {"audit.HeapVerifier"},
