@@ -22,7 +22,7 @@ typedef struct {
   daybook_bytes heap;     // the snapshot to restore; MUST stay valid until daybook_dispose
   int plain;              // 1: an isolate that is never saved and has all of JavaScript
   int plain_base;         // 1: it will be saved as the heap that plain isolates start from
-  daybook_bytes prelude;  // source, for an isolate that restores no heap
+  daybook_bytes prelude;  // replaces the prelude in an isolate that restores no heap; for tests
   size_t heap_limit;      // bytes of V8 heap, 0 = V8's default
   size_t buffer_limit;    // bytes of ArrayBuffer contents, 0 = no limit
   uint8_t seed[16];
@@ -64,7 +64,11 @@ enum {
 
 // Starts V8 for the process. Returns 0 on success. The caller MUST call it only once.
 int daybook_start(daybook_bytes flags);
+// Adds a source of the prelude or the platform, in Latin-1. The caller MUST add all of them,
+// in the same order in every process of an engine, before it creates the first isolate.
+void daybook_add_source(daybook_bytes name, daybook_bytes text);
 const char* daybook_v8_version(void);
+// The number of native functions that heaps may refer to, besides the sources.
 int daybook_external_references(void);
 
 // Returns NULL on failure, with a message in error (at most capacity bytes, with the NUL).
@@ -149,6 +153,23 @@ int daybook_call(uintptr_t host, double number, daybook_bytes server, daybook_by
 // negative due_ms means no such time. daybook_terminate does not end the wait: the Go code
 // that calls it MUST also stop the host.
 int daybook_await(uintptr_t host, double due_ms, daybook_answer* answer);
+
+// The result of a computation.
+enum {
+  DAYBOOK_COMPUTED_BYTES = 0,
+  DAYBOOK_COMPUTED_TEXT = 1,   // UTF-8
+  DAYBOOK_COMPUTED_ERROR = 2,  // the name of the error, a line end, and its message
+};
+
+typedef struct {
+  int kind;
+  char* data;  // from malloc; the receiver MUST free it
+  size_t size;
+} daybook_computed;
+
+// Implemented in Go. Computes a function of the platform from its inputs, and from nothing
+// else.
+void daybook_compute(daybook_bytes name, daybook_bytes* inputs, int count, daybook_computed* result);
 
 #ifdef __cplusplus
 }

@@ -11,6 +11,8 @@ import (
 	"runtime/cgo"
 	"time"
 	"unsafe"
+
+	"daybook/internal/exec/platform"
 )
 
 // cBytes returns a view of b, which is valid for one call, or as long as b is pinned.
@@ -72,3 +74,21 @@ func daybook_await(host C.uintptr_t, dueMillis C.double, answer *C.daybook_answe
 // dueAt converts milliseconds since 1970 and rounds up to microseconds, so that an answer at the
 // same microsecond comes after the timer.
 func dueAt(ms float64) time.Time { return time.UnixMicro(int64(math.Ceil(min(ms, 1e15) * 1000))).UTC() }
+
+//export daybook_compute
+func daybook_compute(name C.daybook_bytes, inputs *C.daybook_bytes, count C.int, result *C.daybook_computed) {
+	views := make([][]byte, count)
+	for i, input := range unsafe.Slice(inputs, int(count)) {
+		views[i] = goBytes(input)
+	}
+	r, err := platform.Compute(string(goBytes(name)), views)
+	result.kind = C.DAYBOOK_COMPUTED_BYTES
+	switch {
+	case err != nil:
+		result.kind = C.DAYBOOK_COMPUTED_ERROR
+		r.Bytes = []byte(platform.ErrorName(err) + "\n" + err.Error())
+	case r.IsText:
+		result.kind = C.DAYBOOK_COMPUTED_TEXT
+	}
+	result.data, result.size = (*C.char)(C.CBytes(r.Bytes)), C.size_t(len(r.Bytes))
+}

@@ -17,7 +17,8 @@
 //   - isolate.go: Isolate: creates it from a heap, runs a script, saves the heap; creates the
 //     base heap; names scripts
 //   - engine.go: Engine, which identifies what made a heap; the flags of V8
-//   - prelude.go: joins the JavaScript that sets up a context
+//   - prelude.go: the sources: the JavaScript that sets up a context, and the parts of the
+//     platform
 //   - carried.go: Inspect: finds what earlier runs left in the input heap besides values
 //   - globals.go: Isolate.Globals: describes the globals of user code without running it
 //   - bytes.go: converts between Go and C; receives output and host calls from C
@@ -31,7 +32,9 @@
 // values as text, 50_console.js has the console, 60_timers.js the timers, 65_calls.js the
 // objects under mcp, whose methods start host calls, 70_result.js and 71_uncaught.js write
 // the text of a result and of an error, 86_intrinsics.js finds built-in objects that
-// earlier runs changed, and 87_globals.js writes globals without a run.
+// earlier runs changed, 87_globals.js writes globals without a run, and 88_platform.js
+// evaluates the parts of the platform, which are in platform/*.js, when a script first uses
+// them.
 //
 // The C and C++ files, in reading order:
 //
@@ -42,6 +45,7 @@
 //   - host.cc: the functions that the prelude calls, such as those for output and host calls
 //   - globals.cc: lists the properties that user code added to the global object; describes
 //     the globals of a heap
+//   - source.h, source.cc: keeps the sources outside V8's heap
 //   - snapshot.cc: saves the heap
 //   - limits.cc, budget.h, budget.cc: decides when the heap of a run is too large, and when
 //     an ArrayBuffer is refused

@@ -37,11 +37,12 @@ type Engine struct {
 	V8Version string `json:"v8_version"`
 	Flags     string `json:"flags"`
 	// JIT reports whether the optimizing compilers are used in isolates that are saved.
-	JIT            bool   `json:"jit"`
+	JIT bool `json:"jit"`
+	// PreludeSHA256 is the hash of the sources of the prelude and of the platform.
 	PreludeSHA256  string `json:"prelude_sha256"`
 	SnapshotFormat int    `json:"snapshot_format"`
-	// ExternalReferences is the number of native functions that a heap may refer to.
-	// Functions are only added to that list.
+	// ExternalReferences is the number of native functions and sources that a heap may
+	// refer to.
 	ExternalReferences int `json:"external_references"`
 	// Platform is GOOS/GOARCH. A heap cannot be restored on another platform.
 	Platform string `json:"platform"`
@@ -62,7 +63,7 @@ func CurrentEngine() Engine {
 		Flags:              flags,
 		PreludeSHA256:      preludeSHA256(),
 		SnapshotFormat:     snapshotFormat,
-		ExternalReferences: int(C.daybook_external_references()),
+		ExternalReferences: int(C.daybook_external_references()) + len(sources()),
 		Platform:           runtime.GOOS + "/" + runtime.GOARCH,
 	}
 }
@@ -70,6 +71,9 @@ func CurrentEngine() Engine {
 // start starts V8. It is global because V8 has one platform and one set of flags per process and
 // cannot be restarted.
 var start = sync.OnceValue(func() error {
+	for _, s := range sources() {
+		C.daybook_add_source(cBytes([]byte(s.name)), cBytes(s.text))
+	}
 	if rc := C.daybook_start(cBytes([]byte(flags))); rc != 0 {
 		return fmt.Errorf("start V8 %s: it refuses the library's build configuration", C.GoString(C.daybook_v8_version()))
 	}

@@ -13,13 +13,17 @@ constexpr size_t kNameLimit = 200;  // bytes
 constexpr int kMaxRead = 20000;     // names, 0.4 us each
 constexpr int kCheckEvery = 4096;   // names between two checks for a stop
 
-// A fresh isolate has these. The first three cannot change, and a change of mcp is reported
-// as that of a built-in object.
+// A fresh isolate has these. The first three cannot change, and a change of mcp or of a global
+// of the platform is reported as that of a built-in object.
 bool is_built_in(daybook_isolate* d, v8::Local<v8::Name> name) {
   for (const char* known : {"undefined", "NaN", "Infinity", "mcp"}) {
     if (name->StrictEquals(new_string(d->isolate, known))) return true;
   }
-  return false;
+  v8::Local<v8::Context> context = d->context.Get(d->isolate);
+  v8::Local<v8::Value> parts, part;
+  auto entry = context->SlowGetEmbedderData(kEntryIndex).As<v8::Object>();
+  return entry->Get(context, new_string(d->isolate, "partOfGlobal")).ToLocal(&parts) && parts->IsObject() &&
+         parts.As<v8::Object>()->Get(context, name).ToLocal(&part) && part->FullIsString();
 }
 
 // Appends one property: its kind, whether its key is a symbol, and the length and the

@@ -2,9 +2,11 @@
 // user code: they call no trap, no getter and no toString.
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <new>
 
 #include "isolate.h"
+#include "source.h"
 
 namespace daybook {
 namespace {
@@ -221,12 +223,94 @@ void host_call(const Info& info) {
   }
 }
 
+// host.load(name) evaluates a part of the platform and returns its value. No source has a name
+// that a script can choose: the prelude passes constants.
+void host_load(const Info& info) {
+  Isolate* isolate = info.GetIsolate();
+  bool cut = false;
+  Source* source = nullptr;
+  if (info.Length() > 0 && info[0]->FullIsString()) source = source_named(to_utf8(isolate, info[0].As<v8::String>(), 64, &cut));
+  Local<Value> value;
+  if (source == nullptr) {
+    throw_type_error(isolate, "host.load needs the name of a part of the platform");
+  } else if (source->evaluate(isolate, current->context.Get(isolate)).ToLocal(&value)) {
+    info.Return(value);
+  }
+}
+
+// host.compute(name, ...inputs) calls a function of the worker. The inputs are strings and
+// Uint8Arrays. It returns the number of bytes of the result, which takeBytes copies; -1 if the
+// result is text, or -2 if it is an error, which takeText returns.
+void host_compute(const Info& info) {
+  Isolate* isolate = info.GetIsolate();
+  constexpr int kMaxInputs = 12;
+  constexpr size_t kMaxText = size_t{64} << 20;
+  const int inputs = info.Length() - 1;
+  bool valid = inputs >= 0 && inputs <= kMaxInputs && info[0]->FullIsString();
+  for (int i = 1; valid && i <= inputs; i++) valid = info[i]->FullIsString() || info[i]->IsUint8Array();
+  if (!valid) {
+    throw_type_error(isolate, "host.compute needs a name, and strings and Uint8Arrays");
+    return;
+  }
+  std::string text[kMaxInputs + 1];
+  daybook_bytes views[kMaxInputs + 1];
+  for (int i = 0; i <= inputs; i++) {
+    if (info[i]->FullIsString()) {
+      bool cut = false;
+      text[i] = to_utf8(isolate, info[i].As<v8::String>(), kMaxText, &cut);
+      if (cut) {
+        isolate->ThrowException(v8::Exception::RangeError(new_string(isolate, "The text is too large")));
+        return;
+      }
+      views[i] = {text[i].data(), text[i].size()};
+    } else {
+      auto view = info[i].As<v8::ArrayBufferView>();
+      size_t size = view->ByteLength();
+      views[i] = {size == 0 ? "" : static_cast<const char*>(view->Buffer()->Data()) + view->ByteOffset(), size};
+    }
+  }
+  free(current->computed.data);
+  current->computed = {};
+  daybook_compute(views[0], views + 1, inputs, &current->computed);
+  const daybook_computed& result = current->computed;
+  double number = result.kind == DAYBOOK_COMPUTED_BYTES ? static_cast<double>(result.size) : -result.kind;
+  info.Return(v8::Number::New(isolate, number));
+}
+
+void host_take_bytes(const Info& info) {
+  const daybook_computed& result = current->computed;
+  if (info.Length() < 1 || !info[0]->IsUint8Array() || info[0].As<v8::ArrayBufferView>()->ByteLength() != result.size) {
+    throw_type_error(info.GetIsolate(), "host.takeBytes needs a Uint8Array of the size of the result");
+    return;
+  }
+  if (result.size != 0) {
+    auto view = info[0].As<v8::ArrayBufferView>();
+    memcpy(static_cast<char*>(view->Buffer()->Data()) + view->ByteOffset(), result.data, result.size);
+  }
+  free(current->computed.data);
+  current->computed = {};
+}
+
+void host_take_text(const Info& info) {
+  Isolate* isolate = info.GetIsolate();
+  Local<v8::String> text;
+  const daybook_computed& result = current->computed;
+  if (v8::String::NewFromUtf8(isolate, result.size == 0 ? "" : result.data, v8::NewStringType::kNormal, static_cast<int>(result.size))
+          .ToLocal(&text)) {
+    info.Return(text);
+  } else {
+    isolate->ThrowException(v8::Exception::RangeError(new_string(isolate, "The text is too large")));
+  }
+  free(current->computed.data);
+  current->computed = {};
+}
+
 struct Native {
   const char* name;
   v8::FunctionCallback callback;
 };
 
-// Append-only: heaps store positions in this list.
+// Heaps store positions in this list, which the sources follow.
 constexpr Native kNatives[] = {
     {"write", host_write},
     {"now", host_now},
@@ -240,6 +324,10 @@ constexpr Native kNatives[] = {
     {"reportError", host_report_error},
     {"ownNonIndexKeys", host_own_non_index_keys},
     {"call", host_call},
+    {"load", host_load},
+    {"compute", host_compute},
+    {"takeBytes", host_take_bytes},
+    {"takeText", host_take_text},
 };
 constexpr size_t kNativeCount = sizeof kNatives / sizeof kNatives[0];
 
@@ -254,8 +342,9 @@ const char* kind_of(Local<Value> object) {
 
 const intptr_t* external_references() {
   static const auto* const references = [] {
-    auto* list = new intptr_t[kNativeCount + 1]{};
+    auto* list = new intptr_t[kNativeCount + source_count() + 1]{};
     for (size_t i = 0; i < kNativeCount; i++) list[i] = reinterpret_cast<intptr_t>(kNatives[i].callback);
+    for (size_t i = 0; i < source_count(); i++) list[kNativeCount + i] = reinterpret_cast<intptr_t>(source_at(i));
     return list;
   }();
   return references;

@@ -67,8 +67,11 @@ func TestHostFunctions(t *testing.T) {
 		{"random is in range", "let ok = true; for (let i = 0; i < 1e4; i++) { const r = host.random(); ok &&= r >= 0 && r < 1 } ok", "true"},
 		{"fill random respects the view", "const b = new Uint8Array(100); host.fillRandom(b.subarray(10, 90)); b.slice(0, 10).every(x => x === 0) && b.slice(90).every(x => x === 0) && b.some(x => x)", "true"},
 		{"fill random of nothing", "host.fillRandom(new Uint8Array(0))", ""},
+		{"no such function to compute", "host.compute('nothing', 'a', new Uint8Array(1)) + host.takeText()", "-2TypeError\nthe platform has no function \"nothing\""},
+		{"a result is taken once", "host.compute('nothing'); host.takeText(); host.takeText()", ""},
+		{"no such part", "try { host.load('nothing') } catch (e) { e.name }", "TypeError"},
 		{"not constructors", "try { new host.now(); 'made' } catch (e) { e.name }", "TypeError"},
-		{"bad arguments", "['write', 'fillRandom', 'promiseDetails', 'proxyDetails', 'previewEntries', 'constructorName', 'ownNonIndexKeys'].filter(n => { try { host[n]({}.x); return true } catch (e) { return e.name !== 'TypeError' } }).join()", ""},
+		{"bad arguments", "['write', 'fillRandom', 'promiseDetails', 'proxyDetails', 'previewEntries', 'constructorName', 'ownNonIndexKeys', 'load', 'compute', 'takeBytes'].filter(n => { try { host[n]({}.x); return true } catch (e) { return e.name !== 'TypeError' } }).join()", ""},
 		{"reported error", "host.reportError(new Error('first')); host.reportError(new Error('second')); 1", "Error: first"},
 		{"reported undefined", "host.reportError(undefined); 1", "undefined"},
 	} {

@@ -2,9 +2,11 @@
 #include "isolate.h"
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "feature_window.h"
+#include "source.h"
 
 namespace daybook {
 
@@ -41,23 +43,20 @@ bool install_prelude(daybook_isolate* d, v8::Local<v8::Context> context, const d
     }
     return false;
   };
-  v8::Local<v8::String> source;
-  if (!v8::String::NewFromUtf8(isolate, config.prelude.data, v8::NewStringType::kNormal,
-                                   static_cast<int>(config.prelude.size))
-           .ToLocal(&source)) {
-    return fail("prelude source");
-  }
-  v8::ScriptOrigin origin(new_string(isolate, "daybook:prelude"));
-  v8::Local<v8::Script> script;
+  // Never freed: V8 may keep its address.
+  Source* source = config.prelude.size == 0 ? source_named("prelude")
+                                            : new Source("prelude", std::string(config.prelude.data, config.prelude.size));
   v8::Local<v8::Value> prelude, entry;
-  if (!v8::Script::Compile(context, source, &origin).ToLocal(&script)) return fail("compile the prelude");
-  if (!script->Run(context).ToLocal(&prelude) || !prelude->IsFunction()) return fail("load the prelude");
+  if (source == nullptr || !source->evaluate(isolate, context).ToLocal(&prelude) || !prelude->IsFunction()) {
+    return fail("load the prelude");
+  }
   v8::Local<v8::Value> host = new_host_object(isolate, context);
   if (!prelude.As<v8::Function>()->Call(context, context->Global(), 1, &host).ToLocal(&entry) || !entry->IsObject()) {
     return fail("run the prelude");
   }
   context->SetEmbedderData(kEntryIndex, entry);
   if (config.plain_base) {
+    if (call_entry(d, context, "captureIntrinsics", 0, nullptr).IsEmpty()) return fail("record the built-in objects");
     // V8 adds this property when it restores the heap, and ends the process if the
     // property exists.
     v8::Local<v8::Value> native;
@@ -215,6 +214,7 @@ extern "C" void daybook_dispose(daybook_isolate* d) {
     isolate->Dispose();
   }
   delete[] d->blob.data;
+  free(d->computed.data);
   current = nullptr;
   delete d;
 }

@@ -149,7 +149,8 @@ func (cfg Config) check() error {
 	return nil
 }
 
-// newIsolate creates an isolate from heap, or by running prelude if heap is empty. With
+// newIsolate creates an isolate from heap, or by running prelude if heap is empty; an empty
+// prelude means the embedded one. With
 // plainBase, the isolate can be saved as the base heap of plain isolates.
 func newIsolate(cfg Config, heap, prelude []byte, plainBase bool) (*Isolate, error) {
 	isolateSem <- struct{}{}
@@ -161,7 +162,7 @@ func newIsolate(cfg Config, heap, prelude []byte, plainBase bool) (*Isolate, err
 	if len(heap) > 0 {
 		i.pinned.Pin(&heap[0])
 		c.heap = cBytes(heap)
-	} else {
+	} else if len(prelude) > 0 {
 		i.pinned.Pin(&prelude[0])
 		c.prelude = cBytes(prelude)
 	}
@@ -456,7 +457,7 @@ func (b *baseHeap) set(blob []byte) {
 }
 
 func makeBase(plain bool) ([]byte, error) {
-	i, err := newIsolate(Config{Start: time.Unix(0, 0)}, nil, preludeSource(), plain)
+	i, err := newIsolate(Config{Start: time.Unix(0, 0)}, nil, nil, plain)
 	if err != nil {
 		return nil, fmt.Errorf("create the base heap: %w", err)
 	}

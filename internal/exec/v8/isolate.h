@@ -71,6 +71,7 @@ struct daybook_isolate {
   std::string text;  // backs daybook_result.text
   std::vector<daybook::ListedGlobal> globals;  // set by daybook_list_globals
   std::string texts[4];  // back daybook_global
+  daybook_computed computed{};  // the last result of host.compute that was not taken
 
   // daybook_terminate wakes a loop that waits for a timer. mutex guards stop.
   std::mutex mutex;

@@ -6,40 +6,62 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io/fs"
+	"path"
 	"strings"
 	"sync"
 )
 
-//go:embed prelude/*.js
-var preludeFiles embed.FS
+//go:embed prelude/*.js platform/*.js
+var sourceFiles embed.FS
 
-// preludeSource returns the source of the function that sets up a context: the files of the
-// prelude in the order of their names.
-var preludeSource = sync.OnceValue(func() []byte {
-	// ReadDir and Glob sort by name.
-	names, err := fs.Glob(preludeFiles, "prelude/*.js")
-	if err != nil {
-		panic(fmt.Sprintf("list the embedded prelude: %v", err))
+// source is a source that V8 keeps outside its heap.
+type source struct {
+	name string
+	text []byte // ASCII
+}
+
+// sources returns the prelude, the function that sets up a context, and the parts of the
+// platform, which a context evaluates when it first needs them. The prelude consists of the
+// files of its directory in the order of their names. Each part is one file.
+var sources = sync.OnceValue(func() []source {
+	all := []source{{"prelude", function("host", "return entry;", "prelude/*.js")}}
+	for _, file := range filesOf("platform/*.js") {
+		name := strings.TrimSuffix(path.Base(file), ".js")
+		all = append(all, source{name, function("platform", "", file)})
 	}
+	return all
+})
+
+// function returns the source of a function that has the files as its body, and a last line.
+func function(parameter, last, files string) []byte {
 	var b strings.Builder
-	b.WriteString("(function (host) { \"use strict\";\n")
-	for _, name := range names {
-		text, err := preludeFiles.ReadFile(name)
+	b.WriteString("(function (" + parameter + ") { \"use strict\";\n")
+	for _, name := range filesOf(files) {
+		text, err := sourceFiles.ReadFile(name)
 		if err != nil {
-			panic(fmt.Sprintf("read the embedded prelude: %v", err))
+			panic(fmt.Sprintf("read an embedded source: %v", err))
 		}
 		for line := range strings.Lines(string(text)) {
 			b.WriteString(stripLine(line))
 		}
 		b.WriteByte('\n')
 	}
-	b.WriteString("return entry; })")
+	b.WriteString(last + " })")
 	return []byte(b.String())
-})
+}
 
-// stripLine removes the indentation of a line, and the whole text of a comment line, because every
-// saved heap contains the source. Line ends are kept, so that lines keep their numbers.
-// No literal of the prelude spans lines, which a test checks.
+// filesOf returns the embedded files that match pattern, in the order of their names.
+func filesOf(pattern string) []string {
+	names, err := fs.Glob(sourceFiles, pattern)
+	if err != nil {
+		panic(fmt.Sprintf("list the embedded sources: %v", err))
+	}
+	return names
+}
+
+// stripLine removes the indentation of a line, and the whole text of a comment line: every
+// process keeps the sources. Line ends are kept, so that lines keep their numbers. No literal
+// of the sources spans lines, which a test checks.
 func stripLine(line string) string {
 	line = strings.TrimLeft(line, " ")
 	if strings.HasPrefix(line, "//") {
@@ -49,6 +71,10 @@ func stripLine(line string) string {
 }
 
 var preludeSHA256 = sync.OnceValue(func() string {
-	sum := sha256.Sum256(preludeSource())
-	return hex.EncodeToString(sum[:])
+	h := sha256.New()
+	for _, s := range sources() {
+		fmt.Fprintf(h, "%s %d\n", s.name, len(s.text))
+		h.Write(s.text)
+	}
+	return hex.EncodeToString(h.Sum(nil))
 })

@@ -224,6 +224,8 @@ class String : public Name {
     enum { kNone = 0, kNullTerminate = 1, kReplaceInvalidUtf8 = 2 };
   };
   static MaybeLocal<String> NewFromUtf8(Isolate*, const char*, NewStringType = NewStringType::kNormal, int length = -1);
+  class ExternalOneByteStringResource;  // daybook::Source has its layout
+  static MaybeLocal<String> NewExternalOneByte(Isolate*, ExternalOneByteStringResource*);
   int Length() const;  // UTF-16 units
   size_t Utf8LengthV2(Isolate*) const;
   // Writes whole characters only. Returns the bytes written.

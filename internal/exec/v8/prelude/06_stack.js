@@ -6,7 +6,8 @@
 // another source has the mappings of a source map. They stay in the heap as long as its
 // functions may.
 
-const preludeName = "daybook:prelude";
+// The prelude and the parts of the platform have names that start with this.
+const ownNames = "daybook:";
 
 let scriptName = ""; // of the current run, file#hash
 let scriptFile = ""; // what its caller calls it
@@ -174,7 +175,8 @@ const stackHeader = (error) => {
 const prepareStack = (error, sites) => {
   const frames = newList();
   for (let i = 0; i < sites.length; i++) {
-    if (CallSitePrototypeGetScriptName(sites[i]) !== preludeName) frames[frames.length] = sites[i];
+    const name = CallSitePrototypeGetScriptName(sites[i]);
+    if (typeof name !== "string" || !StringPrototypeStartsWith(name, ownNames)) frames[frames.length] = sites[i];
   }
   // Only an own property of Error counts: an inherited one is not meant for it.
   const prepare = !isQuiet && hasOwn(NativeError, "prepareStackTrace") ? NativeError.prepareStackTrace : undefined;

@@ -103,9 +103,16 @@ const hiddenIntrinsics = () => {
 // to. It runs last in the prelude, before any user code.
 const captureIntrinsics = () => {
   intrinsics = newList();
-  const known = new NativeSet();
   const queue = hiddenIntrinsics();
   queue[queue.length] = { __proto__: null, name: "globalThis", object: global };
+  captureObjects(queue);
+};
+
+// captureObjects records the objects of a queue, and every object that they lead to, unless it
+// is recorded.
+const captureObjects = (queue) => {
+  const known = new NativeSet();
+  for (let at = 0; at < intrinsics.length; at = afterRecord(at)) SetPrototypeAdd(known, intrinsics[at]);
   const follow = (object, name) => {
     if (isObject(object) && !isSimpleFunction(object)) queue[queue.length] = { __proto__: null, name, object };
   };
@@ -140,6 +147,43 @@ const captureIntrinsics = () => {
     for (let k = 0; k < keys.length; k++) intrinsics[intrinsics.length] = keys[k];
     for (let v = 0; v < values.length; v++) intrinsics[intrinsics.length] = values[v];
   }
+};
+
+// valuesOf returns how many values the record has for a property with these attributes.
+const valuesOf = (attributes) => ((attributes & isData) === 0 ? 2 : isConstant(attributes) ? 0 : 1);
+
+const recordedAttributes = (text, k) => StringPrototypeCharCodeAt(text, k + 1) - firstLetter;
+
+// afterRecord returns where the record after the one at at begins.
+const afterRecord = (at) => {
+  const text = intrinsics[at + 3];
+  const length = text.length - 1;
+  at += 4 + length;
+  for (let k = 0; k < length; k++) at += valuesOf(recordedAttributes(text, k));
+  return at;
+};
+
+// findIntrinsic returns where the record of a path begins, or -1.
+const findIntrinsic = (path) => {
+  for (let at = 0; at < intrinsics.length; at = afterRecord(at)) if (intrinsics[at + 1] === path) return at;
+  return -1;
+};
+
+// recordedProperty returns the value, or the getter and setter, that the record at at has for a
+// key, or undefined. It has no value of a constant.
+const recordedProperty = (at, key) => {
+  const text = intrinsics[at + 3];
+  const length = text.length - 1;
+  let value = at + 4 + length;
+  for (let k = 0; k < length; k++) {
+    const attributes = recordedAttributes(text, k);
+    if (intrinsics[at + 4 + k] === key) {
+      if ((attributes & isData) === 0) return { __proto__: null, get: intrinsics[value], set: intrinsics[value + 1] };
+      return valuesOf(attributes) === 0 ? undefined : { __proto__: null, value: intrinsics[value] };
+    }
+    value += valuesOf(attributes);
+  }
+  return undefined;
 };
 
 // ---- names ------------------------------------------------------------------------
@@ -201,7 +245,7 @@ const changedIntrinsics = () => {
     at = firstKey + length; // where the values begin
     for (let k = 0; k < length; k++) {
       const key = intrinsics[firstKey + k];
-      const attributes = StringPrototypeCharCodeAt(text, k + 1) - firstLetter;
+      const attributes = recordedAttributes(text, k);
       if (isConstant(attributes)) continue;
       const accessor = (attributes & isData) === 0;
       const first = intrinsics[at++];
@@ -210,6 +254,8 @@ const changedIntrinsics = () => {
       if (descriptor === undefined) {
         missing++;
         report(path, key, " (deleted)");
+      } else if (object === global && isLoadedGlobal(key, descriptor)) {
+        // A part of the platform replaced its accessor.
       } else if (attributesOf(descriptor) !== attributes ||
           (accessor ? descriptor.get !== first || descriptor.set !== second : descriptor.value !== first)) {
         report(path, key, "");

@@ -26,7 +26,9 @@ const entry = {
   noteNames,
   inspectHeap,
   inspectGlobal,
+  captureIntrinsics,
   intrinsics: () => intrinsics,
+  partOfGlobal,
   classOf: (value) => constructorName(value, newContext(), 0),
   explainSyntaxError,
   setMode(stateful) {

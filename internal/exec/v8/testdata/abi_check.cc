@@ -152,6 +152,16 @@ METHOD(Promise, State, Promise::PromiseState (Promise::*)());
 METHOD(Promise, Result, Local<Value> (Promise::*)());
 METHOD(Promise, HasHandler, bool (Promise::*)() const);
 METHOD(String, Length, int (String::*)() const);
+using ExternalText = String::ExternalOneByteStringResource;
+SIZE(ExternalText, 16);  // the virtual table, whose order daybook::Source repeats, and cached_data_
+METHOD(ExternalText, IsCacheable, bool (String::ExternalStringResourceBase::*)() const);
+METHOD(ExternalText, Unaccount, void (String::ExternalStringResourceBase::*)(Isolate*));
+METHOD(ExternalText, EstimateMemoryUsage, size_t (String::ExternalStringResourceBase::*)() const);
+METHOD(ExternalText, Dispose, void (String::ExternalStringResourceBase::*)());
+METHOD(ExternalText, Lock, void (String::ExternalStringResourceBase::*)() const);
+METHOD(ExternalText, Unlock, void (String::ExternalStringResourceBase::*)() const);
+METHOD(ExternalText, data, const char* (ExternalText::*)() const);
+METHOD(ExternalText, length, size_t (ExternalText::*)() const);
 METHOD(Array, Length, uint32_t (Array::*)() const);
 METHOD(Map, Size, size_t (Map::*)() const);
 METHOD(Set, Size, size_t (Set::*)() const);

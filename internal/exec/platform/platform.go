@@ -1,0 +1,60 @@
+// Package platform computes the functions of the web platform that scripts call and that need
+// more than JavaScript: the parsing of URLs, cryptography, compression. A worker calls them
+// during a run, on the thread of the isolate.
+//
+// Each function depends on its inputs and nothing else: no clock, no randomness, no file. A
+// function that needs random bytes receives them as an input, because a replay must compute
+// the same.
+package platform
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Result is what a function computes.
+type Result struct {
+	Bytes []byte
+	// IsText reports whether Bytes is UTF-8 that the script receives as a string.
+	IsText bool
+}
+
+// Error is an error that the script receives as an exception.
+type Error struct {
+	// Name is the name of the exception: TypeError, RangeError, or a name of a DOMException.
+	Name    string
+	Message string
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// ErrorName returns the name of the exception for an error of Compute.
+func ErrorName(err error) string {
+	var named *Error
+	if errors.As(err, &named) {
+		return named.Name
+	}
+	return "OperationError"
+}
+
+// Compute calls a function by its name. It MUST NOT keep inputs, and the result has no part of
+// them.
+func Compute(name string, inputs [][]byte) (Result, error) {
+	f, ok := functions[name]
+	if !ok {
+		return Result{}, &Error{"TypeError", fmt.Sprintf("the platform has no function %q", name)}
+	}
+	if len(inputs) != f.inputs {
+		return Result{}, &Error{"TypeError", fmt.Sprintf("%s needs %d inputs, not %d", name, f.inputs, len(inputs))}
+	}
+	return f.compute(inputs)
+}
+
+type function struct {
+	inputs  int
+	compute func(inputs [][]byte) (Result, error)
+}
+
+// functions are the functions by the name that a part of the platform calls them. Each file of
+// this package has those of its topic.
+var functions = map[string]function{}

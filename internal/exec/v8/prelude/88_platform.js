@@ -1,0 +1,137 @@
+// The platform: interfaces of the web that a context evaluates when a script first uses them.
+//
+// A heap whose runs used none of them contains only one accessor for each name. A part is a
+// file of the directory platform: the body of a function that receives the object platform
+// and returns its exports. Exports with the names below become properties of the global object.
+// No part may look up a method through an object that user code can change; platform has what
+// it needs: method, getter and original return built-in functions as they were before any user
+// code ran.
+
+// The parts with the globals that they export.
+const platformGlobals = {
+  __proto__: null,
+  navigator: "Navigator navigator",
+};
+
+const loadedParts = ObjectCreate(null); // part -> its exports
+const partOfGlobal = ObjectCreate(null); // global -> part
+const accessorOfGlobal = ObjectCreate(null); // global -> its getter
+let platformObject;
+
+// loadPart returns the exports of a part. Parts must not need each other in a circle.
+const loadPart = (part) => {
+  if (part in loadedParts) return loadedParts[part];
+  if (platformObject === undefined) platformObject = newPlatform();
+  const exports = host.load(part)(platformObject);
+  loadedParts[part] = exports;
+  const objects = newList();
+  const names = ObjectKeys(exports);
+  for (let i = 0; i < names.length; i++) {
+    const name = names[i];
+    if (name in partOfGlobal) {
+      objects[objects.length] = { __proto__: null, name, object: exports[name] };
+    } else if (name === "hidden") {
+      const hidden = ObjectKeys(exports.hidden);
+      for (let h = 0; h < hidden.length; h++) {
+        objects[objects.length] = { __proto__: null, name: hidden[h], object: exports.hidden[hidden[h]] };
+      }
+    }
+  }
+  captureObjects(objects);
+  return exports;
+};
+
+// loadGlobal returns a global of the platform. It also defines the property, unless user code
+// replaced the accessor or froze the global object.
+const loadGlobal = (name) => {
+  const value = loadPart(partOfGlobal[name])[name];
+  const descriptor = ObjectGetOwnPropertyDescriptor(global, name);
+  if (descriptor !== undefined && descriptor.get === accessorOfGlobal[name] && descriptor.configurable) defineHidden(global, name, value);
+  return value;
+};
+
+// isLoadedGlobal reports whether a property of the global object is what loadGlobal defined.
+const isLoadedGlobal = (key, descriptor) => {
+  if (typeof key !== "string" || !(key in partOfGlobal) || !(partOfGlobal[key] in loadedParts)) return false;
+  return hasOwn(descriptor, "value") && descriptor.value === loadedParts[partOfGlobal[key]][key] &&
+    descriptor.writable && descriptor.configurable && !descriptor.enumerable;
+};
+
+// defineLazily defines an accessor that loads a value, and a setter that replaces it. It
+// returns the getter.
+const defineLazily = (object, name, load) => {
+  const accessors = {
+    get [name]() { return load(name); },
+    set [name](value) {
+      const target = isObject(this) ? this : object; // an assignment to a bare name has no receiver
+      ObjectDefineProperty(target, name, { __proto__: null, value, writable: true, enumerable: target !== object, configurable: true });
+    },
+  };
+  const { get, set } = ObjectGetOwnPropertyDescriptor(accessors, name);
+  ObjectDefineProperty(object, name, { __proto__: null, get, set, enumerable: false, configurable: true });
+  return get;
+};
+
+for (const part in platformGlobals) {
+  const names = splitText(platformGlobals[part], " ");
+  for (let i = 0; i < names.length; i++) {
+    partOfGlobal[names[i]] = part;
+    accessorOfGlobal[names[i]] = defineLazily(global, names[i], loadGlobal);
+  }
+}
+
+// ---- what the parts use -------------------------------------------------------------
+
+// original returns a property of a built-in object as it was before any user code ran. path
+// is the path of the object, such as "Promise.prototype".
+const original = (path, key) => {
+  const at = findIntrinsic(path);
+  const property = at === -1 ? undefined : recordedProperty(at, key);
+  if (property === undefined) throw new NativeTypeError(`the platform needs ${path}.${NativeString(key)}`);
+  return property;
+};
+
+// compute(name, ...inputs) calls a function of the worker with strings and Uint8Arrays. It
+// returns a Uint8Array or a string, or throws the error of the function.
+const compute = (...call) => {
+  const size = ReflectApply(host.compute, host, call);
+  if (size >= 0) {
+    const bytes = new NativeUint8Array(size);
+    host.takeBytes(bytes);
+    return bytes;
+  }
+  const text = host.takeText();
+  if (size === -1) return text;
+  const end = StringPrototypeIndexOf(text, "\n");
+  const kind = StringPrototypeSlice(text, 0, end);
+  const message = StringPrototypeSlice(text, end + 1);
+  if (kind === "TypeError") throw new NativeTypeError(message);
+  if (kind === "RangeError") throw new NativeRangeError(message);
+  throw domError(kind, message);
+};
+
+const newPlatform = () => ({
+  __proto__: null,
+  host,
+  global,
+  compute,
+  load: loadPart,
+  // method returns a built-in method as a function whose first argument is its receiver.
+  method: (path, key) => uncurryThis(original(path, key).value),
+  // getter returns a built-in accessor as a function of the object.
+  getter: (path, key) => uncurryThis(original(path, key).get),
+  // original returns the value of a built-in property, such as a constructor.
+  original: (path, key) => original(path, key).value,
+  uncurryThis, ReflectApply, ReflectConstruct, ReflectOwnKeys,
+  ObjectCreate, ObjectDefineProperty, ObjectFreeze, ObjectGetOwnPropertyDescriptor, ObjectGetPrototypeOf, ObjectKeys, ObjectSetPrototypeOf,
+  hasOwn, ArrayIsArray, isObject, isProxy,
+  newList, toList, listIncludes, listJoin, replaceText, splitText, matches,
+  defineHidden, defineLazily, setMeta, setTag,
+  TypeError: NativeTypeError, RangeError: NativeRangeError, Error: NativeError, DOMException: DOMExceptionClass,
+  domError, codedError, invalidArgument, hideFrames,
+  Uint8Array: NativeUint8Array, ArrayBuffer: NativeArrayBuffer, Map: NativeMap, Set: NativeSet, WeakMap: NativeWeakMap, Promise: NativePromise, String: NativeString,
+  SymbolIterator, SymbolToStringTag, bytesOf,
+  inspectCustom, inspectWith,
+  now: host.now,
+  reportError: host.reportError,
+});
