@@ -110,8 +110,9 @@ var allowed = map[string][]string{
 	"internal/cli/prompt":            {"internal/cli/terminal"},
 	"internal/cli/settings":          {"internal/web", "internal/cli/terminal"},
 	"internal/cli/terminal":          {},
-	"internal/dev/docgen":            {"httpapi", "internal/cli", "internal/dev/docgen/eventdoc"},
+	"internal/dev/docgen":            {"httpapi", "internal/cli", "internal/dev/docgen/eventdoc", "internal/dev/wpt"},
 	"internal/dev/docgen/eventdoc":   {"events"},
+	"internal/dev/wpt":               {},
 	"examples/embed":                 {"embed"},
 	"examples/host-calls":            {"embed", "events"},
 }

@@ -1,6 +1,6 @@
 // Docgen generates docs/events.md and the reference under docs/reference from the code:
 // eventdoc describes the events, internal/cli/reference.go the commands, and httpapi the
-// operations.
+// operations. docs/compatibility.md has the verdicts of the conformance tests of the web platform.
 // CI runs it and fails if a file changes.
 package main
 
@@ -12,16 +12,17 @@ import (
 	"daybook/httpapi"
 	"daybook/internal/cli"
 	"daybook/internal/dev/docgen/eventdoc"
+	"daybook/internal/dev/wpt"
 )
 
 func main() {
-	if err := run("docs", "events"); err != nil {
+	if err := run("docs", "events", "internal/exec/v8/testdata/wpt"); err != nil {
 		fmt.Fprintln(os.Stderr, "docgen:", err)
 		os.Exit(1)
 	}
 }
 
-func run(docs, catalog string) error {
+func run(docs, catalog, conformance string) error {
 	files, err := eventdoc.Files(catalog)
 	if err != nil {
 		return fmt.Errorf("describe the events: %w", err)
@@ -34,6 +35,11 @@ func run(docs, catalog string) error {
 	if err != nil {
 		return fmt.Errorf("describe the HTTP interface: %w", err)
 	}
+	tests, err := wpt.Read(conformance)
+	if err != nil {
+		return fmt.Errorf("read the conformance tests: %w", err)
+	}
+	files["compatibility.md"] = wpt.Page(tests)
 	files["reference/cli.md"], files["reference/openapi.json"] = commands, api
 	// The schemas of removed types must not stay.
 	schemas := filepath.Join(docs, "reference", "events")

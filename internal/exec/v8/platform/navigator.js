@@ -1,13 +1,28 @@
 // The navigator, of which scripts read the user agent.
 
-const { setTag, setMeta, hideFrames, TypeError } = platform;
+const { setTag, hideFrames, TypeError, ObjectDefineProperty } = platform;
+
+const secret = {};
+const languages = platform.ObjectFreeze(["en-US"]);
 
 class Navigator {
-  constructor() { throw hideFrames(new TypeError("Illegal constructor"), Navigator); }
-  get userAgent() { return "Daybook"; }
-  get language() { return "en-US"; }
-  get hardwareConcurrency() { return 1; }
+  #languages = languages;
+  constructor() {
+    if (arguments[0] !== secret) throw hideFrames(new TypeError("Illegal constructor"), Navigator);
+  }
+  static check(value) {
+    if (!(#languages in value)) throw new TypeError("Illegal invocation");
+  }
+
+  get userAgent() { check(this); return "Daybook"; }
+  get language() { check(this); return "en-US"; }
+  get languages() { check(this); return this.#languages; }
+  get hardwareConcurrency() { check(this); return 1; }
 }
+const { check } = Navigator;
+delete Navigator.check;
+const attributes = ["userAgent", "language", "languages", "hardwareConcurrency"];
+for (let i = 0; i < attributes.length; i++) ObjectDefineProperty(Navigator.prototype, attributes[i], { __proto__: null, enumerable: true });
 setTag(Navigator.prototype, "Navigator");
 
-return { Navigator, navigator: platform.ObjectCreate(Navigator.prototype) };
+return { Navigator, navigator: new Navigator(secret) };
