@@ -9,6 +9,8 @@ import (
 	"net/netip"
 	"syscall"
 	"time"
+
+	"daybook/internal/publicaddr"
 )
 
 // Limits of one attempt, besides its time limit.
@@ -56,31 +58,15 @@ func (d dialRule) check(_ context.Context, _, address string, _ syscall.RawConn)
 	if err != nil {
 		return fmt.Errorf("%q is no address: %w", address, err)
 	}
-	if !isPublic(at.Addr()) {
+	if !publicaddr.Is(at.Addr()) {
 		return &refusedAddressError{addr: at.Addr()}
 	}
 	list, err := d.local()
 	if err != nil {
 		return fmt.Errorf("list the addresses of this machine, where nothing is sent: %w", err)
 	}
-	to := at.Addr().Unmap().WithZone("")
-	for _, one := range list {
-		if own, ok := addrOf(one); ok && own == to {
-			return &refusedAddressError{addr: at.Addr(), isLocal: true}
-		}
+	if publicaddr.IsLocal(at.Addr(), list) {
+		return &refusedAddressError{addr: at.Addr(), isLocal: true}
 	}
 	return nil
-}
-
-// addrOf returns the IP address of an interface address, and false if it has none.
-func addrOf(a net.Addr) (netip.Addr, bool) {
-	var ip net.IP
-	switch a := a.(type) {
-	case *net.IPNet:
-		ip = a.IP
-	case *net.IPAddr:
-		ip = a.IP
-	}
-	addr, ok := netip.AddrFromSlice(ip)
-	return addr.Unmap(), ok
 }

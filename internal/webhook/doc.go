@@ -25,7 +25,7 @@
 //   - attempt.go: posts an event once, and decides whether the receiver accepted it; computes
 //     the pause after n failures, and reads the one that the receiver asks for
 //   - client.go: the HTTP client and the limits of its answers; refuses addresses when it dials
-//   - address.go: decides which addresses are public
+//   - address.go: the error for an address that is refused
 //   - sign.go: creates secrets; signs and verifies deliveries
 //   - secretstore.go: writes and reads the files of secrets and positions
 package webhook

@@ -10,6 +10,7 @@ import (
 	"unicode"
 
 	"daybook/events"
+	"daybook/internal/publicaddr"
 )
 
 // Registration holds the arguments of Register.
@@ -93,7 +94,7 @@ func checkURL(text string, allowPrivate bool) error {
 	// Names are checked when they are dialed. This check only reports the error earlier.
 	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
 	addr, err := netip.ParseAddr(host)
-	if err == nil && !isPublic(addr) || net.ParseIP(host) == nil && (host == "localhost" || strings.HasSuffix(host, ".localhost")) {
+	if err == nil && !publicaddr.Is(addr) || net.ParseIP(host) == nil && (host == "localhost" || strings.HasSuffix(host, ".localhost")) {
 		return invalidf(field, "url leads to this machine or a private network; the server sends there only when started with --webhook-allow-private")
 	}
 	return nil
