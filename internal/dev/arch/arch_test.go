@@ -47,6 +47,7 @@ var allowed = map[string][]string{
 	"audit":                          {"internal/spill", "events", "internal/resources/reads", "internal/durable", "internal/spans", "proof", "internal/eventproof"},
 	"internal/lifecycle/damage":      {"events"},
 	"runner":                         {"events", "ledger", "internal/resources/fairness"},
+	"internal/policy":                {},
 	"internal/publicaddr":            {},
 	"internal/webhook":               {"events", "internal/durable", "internal/publicaddr"},
 	"internal/contextstore":          {"events", "ledger", "projections", "internal/redact", "internal/web"},
@@ -133,6 +134,7 @@ var owners = map[string][]string{
 	"github.com/go-jose/go-jose":     {"internal/web/access"},
 	"golang.org/x/mod":               {"internal/dev/modpath", "internal/dev/verdicts", "proof", "internal/translog", "internal/translog/translogtest"},
 	"github.com/coder/acp-go-sdk":    {"acp"},
+	"github.com/open-policy-agent":   {"internal/policy"},
 }
 
 func TestImports(t *testing.T) {
