@@ -15,7 +15,8 @@
 //
 // The files, in reading order:
 //
-//   - replay.go: Replayer: makes the task of a recorded run, runs it, and compares the end
+//   - replay.go: Replayer: makes the task of a recorded run, and runs it
+//   - end.go: compares the end of a replay with the recorded end
 //   - output.go: compares output with the record while it is written
 //   - heaps.go: lists the globals of heaps, which runs no code of their scripts; names the
 //     first global that differs in the heaps of a run and its replay
