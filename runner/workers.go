@@ -91,6 +91,10 @@ type Task struct {
 	// outcome is recorded. The script's clock and the order of everything are those of a
 	// run that waits.
 	SkipWaits bool
+	// OnTimer, if set, is called with each timer that fires, in order with output and host
+	// calls, before its callback runs. The first 10,000 timers of a run are reported. An
+	// error ends the run. Without it, timers cost nothing.
+	OnTimer func(TimerFired) error
 	// ListGlobals selects a list of the globals of Heap, as JSON of a globals.List in the
 	// Result, in place of a run: no code of a script runs, and there is no heap in the
 	// Outcome. Code MUST be empty, and Stateful set.
@@ -107,6 +111,28 @@ type Task struct {
 	OnHeapReceived func()
 	ReserveHeap    func(ctx context.Context, bytes int64) error
 }
+
+// TimerFired is a timer that fires.
+type TimerFired struct {
+	// At is the time on the script's clock.
+	At   time.Time
+	Kind TimerKind
+	// Delay is the delay that the timer was set with, in whole milliseconds.
+	Delay time.Duration
+	// Name is the name of the callback, which the script chose: valid UTF-8 of at most 128
+	// bytes; empty if it has none.
+	Name string
+}
+
+// TimerKind is the function that set a timer.
+type TimerKind string
+
+// The kinds of timers.
+const (
+	TimerTimeout   TimerKind = "setTimeout"
+	TimerInterval  TimerKind = "setInterval"
+	TimerImmediate TimerKind = "setImmediate"
+)
 
 // Host performs the host calls of a running script. Workers call its methods one after
 // another.
@@ -179,6 +205,10 @@ type Outcome struct {
 	// TimersCancelled counts the timers, of this run and of earlier ones, that were
 	// cancelled because the run failed.
 	TimersCancelled int
+	// TimersFired counts the timers that fired, and Clock is the script's clock at the end.
+	// They are set only with Task.OnTimer, for a run that was not stopped.
+	TimersFired int64
+	Clock       time.Time
 	// Pristine reports whether the built-in objects of Task.Heap are those of a fresh
 	// isolate. It is nil if there was no heap or it was not compared. It is not
 	// verified: a script may have taken over the worker that reports it.

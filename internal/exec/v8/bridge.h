@@ -118,9 +118,9 @@ int daybook_describe_global(daybook_isolate*, int index, daybook_global* result)
 // Runs a script. servers is JSON with the servers and tools that the script may call; empty
 // means none. globals is a JSON object or empty: its members become properties of the
 // global object before V8 evaluates the script. With skip_waits, timers do not wait in real
-// time.
+// time. timers is passed to daybook_fired for each timer that fires; 0 = no reports.
 void daybook_run(daybook_isolate*, daybook_script script, daybook_bytes servers, daybook_bytes globals, int skip_waits,
-                 daybook_result* result);
+                 uintptr_t timers, daybook_result* result);
 // Saves the heap. Afterwards the isolate can only be disposed of, also after an error. The
 // isolate owns the blob, which is valid until daybook_dispose.
 int daybook_snapshot(daybook_isolate*, daybook_bytes* blob);
@@ -131,6 +131,11 @@ void daybook_dispose(daybook_isolate*);
 // Implemented in Go. Writes a console message. Returns 0 to continue, another value to end
 // the run.
 int daybook_write(uintptr_t output, int level, double clock_ms, char* text, size_t size);
+
+// Implemented in Go. Reports that a timer fires: before its callback runs. kind is 0 for
+// setTimeout, 1 for setInterval, 2 for setImmediate. delay_ms is the delay that it was set
+// with. name is that of the callback. Returns 0 to continue, another value to end the run.
+int daybook_fired(uintptr_t timers, double clock_ms, int kind, double delay_ms, daybook_bytes name);
 
 // The result of a wait for the host.
 enum {

@@ -50,6 +50,15 @@ func daybook_call(host C.uintptr_t, number C.double, server, tool, arguments C.d
 	return 0
 }
 
+//export daybook_fired
+func daybook_fired(timers C.uintptr_t, clock C.double, kind C.int, delay C.double, name C.daybook_bytes) C.int {
+	fired := Timer{At: fromMillis(float64(clock)), Kind: TimerKind(kind), Delay: time.Duration(float64(delay) * float64(time.Millisecond)), Name: string(goBytes(name))}
+	if err := cgo.Handle(timers).Value().(Timers).TimerFires(fired); err != nil {
+		return 1
+	}
+	return 0
+}
+
 //export daybook_await
 func daybook_await(host C.uintptr_t, dueMillis C.double, answer *C.daybook_answer) C.int {
 	var due time.Time

@@ -59,6 +59,36 @@ type Config struct {
 	// SkipWaits fires timers without waiting for them in real time. The order of everything
 	// in the run, and its clock, stay the same.
 	SkipWaits bool
+	// Timers receives a report of each timer that fires. Nil for none, which costs nothing.
+	Timers Timers
+}
+
+// Timers receives the timers of a run on the isolate's thread.
+type Timers interface {
+	// TimerFires is called before the callback of a timer runs. An error ends the run.
+	TimerFires(Timer) error
+}
+
+// TimerKind is what set a timer. The numbers are those in bridge.h.
+type TimerKind int
+
+// The kinds of timers.
+const (
+	Timeout   TimerKind = iota // setTimeout
+	Interval                   // setInterval
+	Immediate                  // setImmediate
+)
+
+// Timer is a timer that fires.
+type Timer struct {
+	// At is the time on the script's clock.
+	At   time.Time
+	Kind TimerKind
+	// Delay is the delay that it was set with; 0 for an Immediate.
+	Delay time.Duration
+	// Name is the name of the callback, cut at 128 bytes; empty if it has none. Reading it
+	// ran no code.
+	Name string
 }
 
 // Output receives console messages on the isolate's thread.
@@ -107,6 +137,7 @@ type Isolate struct {
 	globals []byte // Config.Globals
 	// skipWaits is 1 with Config.SkipWaits.
 	skipWaits C.int
+	timers    Timers // Config.Timers
 	pinned    runtime.Pinner
 
 	mu      sync.Mutex // guards the fields below from Terminate
@@ -197,7 +228,7 @@ func newIsolate(cfg Config, heap, prelude []byte, plainBase bool) (*Isolate, err
 }
 
 // Assign sets the fields that were not known when a prewarmed isolate was created: Seed, Start,
-// Output, Servers, Host, Globals and SkipWaits of cfg. The other fields of cfg must be equal to those that
+// Output, Servers, Host, Globals, SkipWaits and Timers of cfg. The other fields of cfg must be equal to those that
 // the isolate was created with. Call it before Run.
 func (i *Isolate) Assign(cfg Config) error {
 	if i.ptr == nil {
@@ -228,7 +259,7 @@ func (i *Isolate) Assign(cfg Config) error {
 
 // keepInputs keeps the fields of cfg that Run uses.
 func (i *Isolate) keepInputs(cfg Config) {
-	i.servers, i.globals, i.skipWaits = cfg.Servers, cfg.Globals, 0
+	i.servers, i.globals, i.timers, i.skipWaits = cfg.Servers, cfg.Globals, cfg.Timers, 0
 	if cfg.SkipWaits {
 		i.skipWaits = 1
 	}
@@ -314,13 +345,18 @@ func (i *Isolate) Run(script Script) (Result, error) {
 	i.running = true
 	i.mu.Unlock()
 
+	var timers cgo.Handle
+	if i.timers != nil {
+		timers = cgo.NewHandle(i.timers)
+		defer timers.Delete()
+	}
 	var c C.daybook_result
 	C.daybook_run(i.ptr, C.daybook_script{
 		source:   cBytes(script.Source),
 		name:     cBytes([]byte(script.Name)),
 		file:     cBytes([]byte(script.File)),
 		mappings: cBytes([]byte(script.Mappings)),
-	}, cBytes(i.servers), cBytes(i.globals), i.skipWaits, &c)
+	}, cBytes(i.servers), cBytes(i.globals), i.skipWaits, C.uintptr_t(timers), &c)
 
 	i.mu.Lock()
 	i.running = false

@@ -8,6 +8,7 @@
 namespace daybook {
 
 constexpr size_t kTextLimit = size_t{16} << 20;
+constexpr size_t kNameLimit = 128;  // bytes of the name of a timer's callback
 
 namespace {
 
@@ -17,8 +18,14 @@ using Clock = std::chrono::steady_clock;
 
 class Run {
  public:
-  Run(daybook_isolate* d, Local<v8::Context> context, bool skip_waits, daybook_result* result)
-      : d_(d), isolate_(d->isolate), context_(context), skip_waits_(skip_waits), caught_(d->isolate), result_(result) {}
+  Run(daybook_isolate* d, Local<v8::Context> context, bool skip_waits, uintptr_t timers, daybook_result* result)
+      : d_(d),
+        isolate_(d->isolate),
+        context_(context),
+        skip_waits_(skip_waits),
+        timers_(timers),
+        caught_(d->isolate),
+        result_(result) {}
 
   void execute(daybook_script script, daybook_bytes servers, daybook_bytes globals) {
     d_->pending_calls = 0;
@@ -232,12 +239,42 @@ class Run {
 
   Next fire(double due) {
     if (due > d_->clock_ms) d_->clock_ms = due;
+    if (timers_ != 0 && !report_timer()) {
+      conclude_stopped();
+      return Next::kEnded;
+    }
     if (call_entry(d_, context_, "fire", 0, nullptr).IsEmpty()) {
       Local<Value> thrown = take_exception();
       if (!is_stopped()) isolate_->PerformMicrotaskCheckpoint();  // jobs do not survive a snapshot: run them now
       return fail(thrown);
     }
     return Next::kFired;
+  }
+
+  // Reports the timer that fires next. It only reads properties of the prelude's data: a
+  // function of the prelude that ran would change the saved heap. Returns false if the run
+  // was stopped.
+  bool report_timer() {
+    auto get = [&](Local<Value> object, const char* name) {
+      Local<Value> value;
+      (void)object.As<v8::Object>()->Get(context_, new_string(isolate_, name)).ToLocal(&value);
+      return value;
+    };
+    Local<Value> timers = get(context_->SlowGetEmbedderData(kEntryIndex), "timers");
+    Local<Value> timer;
+    if (timers.IsEmpty() || !timers.As<v8::Object>()->Get(context_, v8::Number::New(isolate_, 0)).ToLocal(&timer)) return false;
+    Local<Value> immediate = get(timer, "immediate"), repeat = get(timer, "repeat"), delay = get(timer, "delay"),
+                 callback = get(timer, "callback");
+    if (immediate.IsEmpty() || repeat.IsEmpty() || delay.IsEmpty() || callback.IsEmpty()) return false;
+    auto number = [&](Local<Value> value) { return value->NumberValue(context_).FromMaybe(0); };
+    std::string name;
+    if (callback->IsFunction()) {
+      Local<Value> text = callback.As<v8::Function>()->GetDebugName();  // calls no getter
+      bool cut = false;
+      if (text->FullIsString()) name = to_utf8(isolate_, text.As<v8::String>(), kNameLimit, &cut);
+    }
+    const int kind = number(immediate) != 0 ? 2 : number(repeat) != 0 ? 1 : 0;
+    return daybook_fired(timers_, d_->clock_ms, kind, number(delay), {name.data(), name.size()}) == 0;
   }
 
   Next fail(Local<Value> thrown) {
@@ -344,6 +381,7 @@ class Run {
   v8::Isolate* const isolate_;
   const Local<v8::Context> context_;
   const bool skip_waits_;
+  const uintptr_t timers_;
   v8::TryCatch caught_;
   daybook_result* const result_;
   Clock::time_point real_start_ = Clock::now();
@@ -434,7 +472,7 @@ extern "C" int daybook_inspect(daybook_isolate* d, daybook_bytes* text) {
 }
 
 extern "C" void daybook_run(daybook_isolate* d, daybook_script script, daybook_bytes servers, daybook_bytes globals,
-                            int skip_waits, daybook_result* result) {
+                            int skip_waits, uintptr_t timers, daybook_result* result) {
   using namespace daybook;
   *result = {};
   d->text.clear();
@@ -443,7 +481,7 @@ extern "C" void daybook_run(daybook_isolate* d, daybook_script script, daybook_b
     v8::HandleScope handles(d->isolate);
     v8::Local<v8::Context> context = d->context.Get(d->isolate);
     v8::Context::Scope scope(context);
-    Run(d, context, skip_waits != 0, result).execute(script, servers, globals);
+    Run(d, context, skip_waits != 0, timers, result).execute(script, servers, globals);
   }
   d->rejections.clear();
   d->reported.Reset();

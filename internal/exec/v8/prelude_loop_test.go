@@ -2,6 +2,7 @@ package v8_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -268,6 +269,57 @@ func TestIntl(t *testing.T) {
 			if o := run(t, mode.cfg, test.source); o.Status != v8.Completed || o.text != test.want {
 				t.Errorf("%s (%s): %v %q, want %q", test.source, mode.name, o.Status, o.text, test.want)
 			}
+		}
+	}
+}
+
+// firedTimers keeps the timers that fire.
+type firedTimers struct {
+	list []v8.Timer
+	err  error
+}
+
+func (f *firedTimers) TimerFires(t v8.Timer) error {
+	f.list = append(f.list, t)
+	return f.err
+}
+
+// Each timer that fires is reported with its kind, delay and the name of its callback. No code
+// runs for that, and the run leaves the heap that it leaves without reports.
+func TestTimersAreReported(t *testing.T) {
+	const source = `
+		let reads = 0;
+		const trap = () => { reads++; return "trapped" };
+		const named = function named() {}, hidden = () => {};
+		Object.defineProperty(hidden, "name", { get: trap });
+		setTimeout(named, 5);
+		const h = setInterval(function tick() { clearInterval(h) }, 7);
+		setImmediate(() => {});
+		setTimeout(hidden, 8);
+		setTimeout(new Proxy(named, { get: trap, apply() {} }), 9);
+		setTimeout(Object.defineProperty(() => {}, "name", { value: "é".repeat(100) }), 10);
+		await new Promise(done => setTimeout(done, 20));
+		reads`
+	for _, mode := range modes {
+		var fired firedTimers
+		plain, reporting := mode.cfg, mode.cfg
+		reporting.Timers, reporting.SkipWaits = &fired, true
+		want, got := run(t, plain, source), run(t, reporting, source)
+		if got.text != "0" || got.Status != v8.Completed || want.text != got.text || !bytes.Equal(want.heap, got.heap) {
+			t.Errorf("%s: %v %s, equal heaps: %t", mode.name, got.Status, got.text, bytes.Equal(want.heap, got.heap))
+		}
+		var lines []string
+		for _, f := range fired.list {
+			lines = append(lines, fmt.Sprintf("%d %d %d %s", f.At.Sub(start).Milliseconds(), f.Kind, f.Delay.Milliseconds(), f.Name))
+		}
+		wanted := []string{"0 2 0 ", "5 0 5 named", "7 1 7 tick", "8 0 8 hidden", "9 0 9 ", "10 0 10 " + strings.Repeat("é", 64), "20 0 20 "}
+		if !slices.Equal(lines, wanted) {
+			t.Errorf("%s: %q", mode.name, lines)
+		}
+		refusing := mode.cfg
+		refusing.Timers = &firedTimers{err: errors.New("enough")}
+		if r := run(t, refusing, "setTimeout(() => {}, 1); 1"); r.Status != v8.Terminated {
+			t.Errorf("%s: after a refusal: %v", mode.name, r.Status)
 		}
 	}
 }

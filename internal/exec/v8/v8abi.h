@@ -289,6 +289,8 @@ class Set : public Object {
 class Function : public Object {
  public:
   MaybeLocal<v8::Value> Call(Local<Context>, Local<v8::Value> receiver, int argc, Local<v8::Value> argv[]);
+  // The name without a call of any getter; undefined for a proxy.
+  Local<v8::Value> GetDebugName() const;
 };
 
 class Proxy : public Object {

@@ -28,7 +28,7 @@ func TestWorkerBreaksProtocol(t *testing.T) {
 		"more text than announced", "more heap than announced", "lines after the end", "text of invalid UTF-8",
 		"calls a tool that is not offered", "calls a server without a name", "repeats a call", "skips a call", "calls with huge arguments", "calls with no arguments", "calls with arguments that are not UTF-8",
 		"more arguments than announced", "lines among arguments", "more calls at a time", "waits for no call", "waits until an invalid time", "calls after the end",
-		"completes with a call pending",
+		"completes with a call pending", "reports a timer that is not asked for", "counts timers that are not asked for",
 	} {
 		t.Run(how, func(t *testing.T) {
 			pool := hostilePool(t, how)

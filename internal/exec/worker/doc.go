@@ -52,5 +52,7 @@
 //   - stack.go: maps the positions of stack traces to the caller's source
 //   - hints.go: words the advice that is added to common errors, and decides when
 //   - sink.go: collects console messages, and decides when they are sent as frames
+//   - timers.go: sends a report of each timer that fires, if the task asks for it; the parent's
+//     checks of these reports
 //   - hostlink.go: sends the host calls of a script to the parent, and waits for the answers
 package worker

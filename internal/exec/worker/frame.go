@@ -35,6 +35,7 @@ const (
 	frameLines    frameType = 'L' // lines
 	frameCall     frameType = 'C' // callHeader, then the arguments in data frames
 	frameWait     frameType = 'W' // waitMessage; until the parent answers, the worker may send only an end frame
+	frameTimer    frameType = 'F' // timerMessage; only if the task asks for it
 	frameEnd      frameType = 'E' // endHeader, then its bodies in data frames
 
 	// Both directions.

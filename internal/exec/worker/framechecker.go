@@ -32,6 +32,7 @@ type frameChecker struct {
 	hideNames  bool
 	hasCodeRun bool // the worker sent lines, a call or a wait, so code has run
 	calls      calls
+	timers     timers
 	call       *call // a complete call that is to be performed
 
 	accepted   bool
@@ -76,6 +77,9 @@ func (c *frameChecker) take(t frameType, payload []byte) ([]events.Line, error) 
 	case t == frameWait && !c.hasEnd:
 		c.hasCodeRun = true
 		return nil, c.wrapProtocolError(nil, c.calls.takeWait(payload))
+	case t == frameTimer && !c.hasEnd:
+		c.hasCodeRun = true
+		return nil, c.wrapProtocolError(nil, c.timers.take(payload))
 	case t == frameLines && !c.hasEnd:
 		c.hasCodeRun = true
 		lines, err := parseLines(payload)
@@ -151,6 +155,9 @@ func (c *frameChecker) checkEnd() error {
 		return fmt.Errorf("%d timers cancelled in a run that ended as %s", e.TimersCancelled, e.End)
 	case len(e.Warnings) > 8:
 		return fmt.Errorf("%d warnings", len(e.Warnings))
+	}
+	if err := c.timers.checkEnd(e); err != nil {
+		return err
 	}
 	for _, w := range e.Warnings {
 		if len(w) > 1<<10 || !utf8.ValidString(w) {
@@ -254,6 +261,10 @@ func (c *frameChecker) outcome() runner.Outcome {
 		TranspiledSHA256: c.end.TranspiledSHA256,
 		TimersCancelled:  c.end.TimersCancelled,
 		Warnings:         c.end.Warnings,
+		TimersFired:      c.end.TimersFired,
+	}
+	if c.end.ClockMicros != 0 {
+		o.Clock = time.UnixMicro(c.end.ClockMicros).UTC()
 	}
 	if len(c.heap) > 0 {
 		o.Heap = c.heap

@@ -171,6 +171,27 @@ func misbehave(how string) {
 		send('C', call(1, 2))
 		send('D', "{}")
 		send('W', `{"timed":true,"due_micros":9223372036854775807}`)
+	case "reports a timer that is not asked for":
+		send('F', `{"at_micros":1,"kind":0,"delay_millis":1,"name":"f"}`)
+	case "counts timers that are not asked for":
+		send('E', end(`{"timers_fired":1}`))
+	case "timer at an invalid time":
+		send('F', `{"at_micros":9223372036854775807,"kind":0,"delay_millis":1,"name":"f"}`)
+	case "timer of an unknown kind":
+		send('F', `{"at_micros":1,"kind":3,"delay_millis":1,"name":"f"}`)
+	case "timer with a negative delay":
+		send('F', `{"at_micros":1,"kind":0,"delay_millis":-1,"name":"f"}`)
+	case "timer with a long name":
+		send('F', fmt.Sprintf(`{"at_micros":1,"kind":0,"delay_millis":1,"name":"%s"}`, strings.Repeat("f", 129)))
+	case "timer with unknown members":
+		send('F', `{"at_micros":1,"kind":0,"delay_millis":1,"name":"f","more":1}`)
+	case "too many timers":
+		for range 10001 {
+			send('F', `{"at_micros":1,"kind":0,"delay_millis":1,"name":"f"}`)
+		}
+	case "counts fewer timers than reported":
+		send('F', `{"at_micros":1,"kind":0,"delay_millis":1,"name":"f"}`)
+		send('E', end(`{"timers_fired":0}`))
 	case "calls after the end":
 		send('E', end("{}"))
 		send('C', call(1, 2))

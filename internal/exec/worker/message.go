@@ -16,7 +16,7 @@ var errProtocol = errors.New("worker broke protocol")
 
 // helloMagic identifies the worker protocol and its version in the first frame. A process
 // that reads anything else from its standard input was not started by a Pool.
-const helloMagic = "daybook worker protocol 8"
+const helloMagic = "daybook worker protocol 9"
 
 // helloMessage is the first message to a worker.
 type helloMessage struct {
@@ -63,6 +63,8 @@ type taskHeader struct {
 	SkipWaits bool `json:"skip_waits,omitempty"`
 	// ListGlobals is runner.Task.ListGlobals.
 	ListGlobals bool `json:"list_globals,omitempty"`
+	// ReportTimers asks for timer frames; see runner.Task.OnTimer.
+	ReportTimers bool `json:"report_timers,omitempty"`
 }
 
 // check returns errProtocol for sizes that no task has.
@@ -103,8 +105,13 @@ type endHeader struct {
 	CPUMicros        int64  `json:"cpu_micros"`
 	PeakHeap         int64  `json:"peak_heap"`
 	// TimersCancelled is set only with the heap of a failed run.
-	TimersCancelled int      `json:"timers_cancelled,omitempty"`
-	Warnings        []string `json:"warnings,omitempty"`
+	TimersCancelled int `json:"timers_cancelled,omitempty"`
+	// TimersFired counts the timers that fired, also those beyond the limit of timer frames.
+	// It and ClockMicros, the script's clock at the end, are set only with
+	// taskHeader.ReportTimers.
+	TimersFired int64    `json:"timers_fired,omitempty"`
+	ClockMicros int64    `json:"clock_micros,omitempty"`
+	Warnings    []string `json:"warnings,omitempty"`
 }
 
 // decodeMessage decodes exactly one JSON value with known fields.

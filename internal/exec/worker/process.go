@@ -242,6 +242,8 @@ func (p *process) send(t *runner.Task) error {
 		GlobalsSize: len(t.Globals),
 		SkipWaits:   t.SkipWaits,
 		ListGlobals: t.ListGlobals,
+
+		ReportTimers: t.OnTimer != nil,
 	}
 	var servers []byte
 	if len(t.Servers) > 0 {

@@ -134,7 +134,7 @@ func (p *process) perform(ctx context.Context, t *runner.Task, lines func(contex
 	defer stop()
 
 	clock := p.startCPUClock()
-	c := frameChecker{maxHeap: maxHeap(t), listsGlobals: t.ListGlobals, hasInputHeap: len(t.Heap) > 0 && !t.ListGlobals, hideNames: t.HideNames, calls: calls{servers: t.Servers}}
+	c := frameChecker{maxHeap: maxHeap(t), listsGlobals: t.ListGlobals, hasInputHeap: len(t.Heap) > 0 && !t.ListGlobals, hideNames: t.HideNames, calls: calls{servers: t.Servers}, timers: timers{isAsked: t.OnTimer != nil}}
 	p.from.allocate = c.payloadBuffer
 	defer func() { p.from.allocate = nil }()
 	p.boundMemory(w, maxResident(t))
@@ -175,6 +175,13 @@ func (p *process) perform(ctx context.Context, t *runner.Task, lines func(contex
 			if err := lines(lineCtx, got); err != nil {
 				discard = true // later output would follow a gap
 				w.stopRun(fmt.Errorf("process output: %w", err), false, cancelGrace)
+			}
+		}
+		if fired := c.timers.fired; fired != nil && !discard {
+			c.timers.fired = nil
+			if err := t.OnTimer(*fired); err != nil {
+				discard = true
+				w.stopRun(fmt.Errorf("process a timer: %w", err), false, cancelGrace)
 			}
 		}
 		if t.Host != nil && hostCtx.Err() == nil {

@@ -281,6 +281,12 @@ func (s *server) run(j *job) error {
 	sink := newLineSink(func(b []byte) error { return s.frame(frameLines, b) })
 	link := s.newLink(sink)
 	defer s.dropLink()
+	var timers v8.Timers
+	var reporter *timerReporter
+	if j.ReportTimers {
+		reporter = &timerReporter{server: s, sink: sink}
+		timers = reporter
+	}
 	isolate, err := s.prewarmed.take(v8.Config{
 		Heap:        j.heap.bytes,
 		Plain:       !j.Stateful,
@@ -293,6 +299,7 @@ func (s *server) run(j *job) error {
 		Host:        link,
 		Globals:     j.globals,
 		SkipWaits:   j.SkipWaits,
+		Timers:      timers,
 	})
 	j.heap.release() // the isolate has a copy, and saving needs the memory
 	if err != nil {
@@ -333,6 +340,9 @@ func (s *server) run(j *job) error {
 	end.TranspiledSHA256 = hex.EncodeToString(sum[:])
 	if closed := sink.close(); closed != nil {
 		return closed
+	}
+	if reporter != nil {
+		end.TimersFired, end.ClockMicros = reporter.fired, clockMicros(r.Clock)
 	}
 	if err != nil {
 		end.End = endInternal

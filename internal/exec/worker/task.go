@@ -39,8 +39,8 @@ func checkTask(t *runner.Task, maxHeapLimit int64) error {
 	if len(t.FileName) > maxFileName || !utf8.ValidString(t.FileName) || strings.ContainsFunc(t.FileName, unicode.IsControl) {
 		add("file name is not at most %d bytes of UTF-8 without control characters", maxFileName)
 	}
-	if t.ListGlobals && (!t.Stateful || len(t.Code) > 0 || len(t.Globals) > 0 || t.Host != nil) {
-		add("a list of globals needs a stateful task without code, globals and host")
+	if t.ListGlobals && (!t.Stateful || len(t.Code) > 0 || len(t.Globals) > 0 || t.Host != nil || t.OnTimer != nil) {
+		add("a list of globals needs a stateful task without code, globals, host and reports of timers")
 	}
 	if !t.Stateful && len(t.Heap) > 0 {
 		add("a stateless run cannot continue from a heap")

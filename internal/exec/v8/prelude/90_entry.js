@@ -9,6 +9,7 @@ const entry = {
     resumeTimers(startMs);
   },
   nextDue,
+  timers: timerHeap, // the native side reads the first one, which runs no code
   fire: fireNext,
   answer: answerCall,
   cancelTimers: cancelAllTimers,

@@ -183,6 +183,7 @@ METHOD(Value, IsSymbol, bool (Value::*)() const);
 METHOD(Symbol, Description, Local<Value> (Symbol::*)(Isolate*) const);
 METHOD(Object, HasRealNamedCallbackProperty, Maybe<bool> (Object::*)(Local<Context>, Local<Name>));
 METHOD(Object, GetRealNamedPropertyAttributes, Maybe<PropertyAttribute> (Object::*)(Local<Context>, Local<Name>));
+METHOD(Function, GetDebugName, Local<Value> (Function::*)() const);
 METHOD(Object, GetConstructorName, Local<String> (Object::*)());
 METHOD(Proxy, GetTarget, Local<Value> (Proxy::*)());
 METHOD(Proxy, GetHandler, Local<Value> (Proxy::*)());
