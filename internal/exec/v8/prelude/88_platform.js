@@ -10,6 +10,8 @@
 // The parts with the globals that they export.
 const platformGlobals = {
   __proto__: null,
+  abort: "AbortController AbortSignal",
+  events: "CustomEvent ErrorEvent Event EventTarget PromiseRejectionEvent",
   navigator: "Navigator navigator",
 };
 
