@@ -52,6 +52,7 @@ var allowed = map[string][]string{
 	"internal/webhook":               {"events", "internal/durable", "internal/publicaddr"},
 	"internal/contextstore":          {"events", "ledger", "projections", "internal/redact", "internal/web"},
 	"internal/tools/toolserver":      {"internal/redact"},
+	"internal/tools/fetcher":         {"internal/policy", "internal/publicaddr"},
 	"internal/lifecycle/retention":   {"events"},
 	"internal/tools/catalog":         {"events", "ledger"},
 	"httpapi":                        {"internal/tools/catalog", "events", "internal/globals", "ledger", "projections", "internal/contextstore", "audit", "internal/webhook", "internal/lifecycle/damage", "internal/lifecycle/retention", "internal/web/access", "internal/resources/budget", "internal/resources/reads", "proof", "internal/eventproof", "internal/spans", "internal/web", "internal/web/feed", "internal/web/pages"},
