@@ -36,8 +36,8 @@ type replays struct {
 }
 
 // Replay implements httpapi.Replays.
-func (r *replays) Replay(ctx context.Context, tenant, execution string, actor events.Actor) (httpapi.Replayed, error) {
-	rec, report, err := r.replay(ctx, tenant, execution)
+func (r *replays) Replay(ctx context.Context, tenant, execution string, timeline bool, actor events.Actor) (httpapi.Replayed, error) {
+	rec, report, err := r.replay(ctx, tenant, execution, timeline)
 	if err != nil {
 		return httpapi.Replayed{}, err
 	}
@@ -65,11 +65,28 @@ func replayedOf(execution string, report replay.Report) httpapi.Replayed {
 	if diff := report.Difference; diff != nil {
 		answer.Difference = &httpapi.ReplayDifference{Part: diff.Part, Line: diff.Line, Call: diff.Call, Recorded: diff.Recorded, Replayed: diff.Replayed}
 	}
+	if t := report.Timeline; t != nil {
+		answer.Timeline = timelineOf(t)
+	}
+	return answer
+}
+
+// timelineOf returns a timeline as a part of an answer.
+func timelineOf(t *replay.Timeline) *httpapi.Timeline {
+	answer := &httpapi.Timeline{StartTime: events.FormatTime(t.Start), Steps: make([]httpapi.TimelineStep, 0, len(t.Steps)), Timers: t.Timers, Calls: t.Calls, Answers: t.Answers, Lines: t.Lines, Cut: t.Cut}
+	for i := range t.Steps {
+		s := &t.Steps[i]
+		answer.Steps = append(answer.Steps, httpapi.TimelineStep{
+			// Whole milliseconds, because output has no others.
+			Kind: string(s.Kind), OffsetMS: s.At.UnixMilli() - t.Start.UnixMilli(), Time: events.FormatTime(s.At), Call: s.Call, Line: s.Line,
+			Name: s.Name, Text: s.Text, DelayMillis: s.Delay.Milliseconds(), Failed: s.Failed,
+		})
+	}
 	return answer
 }
 
 // replay executes a run again, in a place of the gate.
-func (r *replays) replay(ctx context.Context, tenant, execution string) (rec *ledger.Recording, report replay.Report, err error) {
+func (r *replays) replay(ctx context.Context, tenant, execution string, timeline bool) (rec *ledger.Recording, report replay.Report, err error) {
 	ctx, done := r.untilClose(ctx)
 	defer done(&err)
 	if _, err = r.d.ledger.Recording(ctx, tenant, execution); err != nil {
@@ -88,7 +105,11 @@ func (r *replays) replay(ctx context.Context, tenant, execution string) (rec *le
 	if rec, err = r.d.ledger.Recording(ctx, tenant, execution); err != nil {
 		return nil, report, err
 	}
-	if report, err = r.replayer.Replay(ctx, rec); err != nil {
+	execute := r.replayer.Replay
+	if timeline {
+		execute = r.replayer.ReplaySteps
+	}
+	if report, err = execute(ctx, rec); err != nil {
 		return nil, report, asUnavailable(err)
 	}
 	return rec, report, nil

@@ -3,8 +3,10 @@ package embed_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -42,6 +44,37 @@ func TestCloseEndsReplays(t *testing.T) {
 	}
 	if body := <-answered; !strings.Contains(body, "the server is shutting down; try again when it is back") {
 		t.Errorf("the answer is %s", body)
+	}
+}
+
+// A replay answers with its timeline if the request asks for it.
+func TestReplayWithATimeline(t *testing.T) {
+	t.Parallel()
+	book := start(t, embed.Options{})
+	e := run(t, book, embed.Script{Code: "setTimeout(function tick() { console.log('<tick>') }, 20); 7"})
+	path := "/api/executions/" + e.ExecutionID + "/replay"
+	status, body := postTo(t, book, path, `{"timeline":true}`)
+	var r httpapi.Replayed
+	if err := json.Unmarshal([]byte(body), &r); status != http.StatusOK || err != nil || r.Timeline == nil || r.Verdict != events.ReplayIdentical {
+		t.Fatalf("%d %s: %v", status, body, err)
+	}
+	var steps []string
+	for _, s := range r.Timeline.Steps {
+		steps = append(steps, fmt.Sprint(s.OffsetMS, s.Kind, s.Name, s.Text, s.DelayMillis, s.Line))
+	}
+	want := []string{"20timersetTimeouttick20 0", "20outputlog<tick>0 1", "20endcompleted70 0"}
+	if !slices.Equal(steps, want) || r.Timeline.Timers != 1 || r.Timeline.Lines != 1 || r.Timeline.Cut {
+		t.Errorf("%q, %+v", steps, r.Timeline)
+	}
+	for _, none := range []string{"", "{}", `{"timeline":false}`} {
+		if status, body := postTo(t, book, path, none); status != http.StatusOK || strings.Contains(body, "timeline") {
+			t.Errorf("%s: %d %s", none, status, body)
+		}
+	}
+	for _, bad := range []string{`{"timeline":1}`, `{"timelines":true}`, `[]`} {
+		if status, body := postTo(t, book, path, bad); status != http.StatusUnprocessableEntity && status != http.StatusBadRequest {
+			t.Errorf("%s: %d %s", bad, status, body)
+		}
 	}
 }
 

@@ -36,6 +36,8 @@ type ReplayExportOptions struct {
 	// Default for both: all ended executions.
 	Executions []string
 	Session    string
+	// Timeline adds the steps of each replay to its verdict.
+	Timeline bool
 	// Parallel is the number of replays at a time. Default: 1.
 	Parallel int
 	// Selected, if set, is called once with the number of runs, before the first verdict.
@@ -180,7 +182,11 @@ func (x *exportReplay) replayInOrder(ctx context.Context, parallel int, each fun
 				rec, err := x.read(ctx, run)
 				var report replay.Report
 				if err == nil {
-					report, err = x.replayer.Replay(ctx, rec)
+					execute := x.replayer.Replay
+					if x.opts.Timeline {
+						execute = x.replayer.ReplaySteps
+					}
+					report, err = execute(ctx, rec)
 				}
 				if err != nil {
 					stop(err)

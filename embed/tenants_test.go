@@ -280,6 +280,8 @@ func bodyFor(t *testing.T, method, path string, op operation, n names) string {
 	switch method + " " + path {
 	case "POST /api/exec":
 		return fmt.Sprintf(`{"code":"typeof v","heap":%q,"session":%q}`, n.heap, n.session)
+	case "POST /api/executions/{id}/replay":
+		return `{"timeline":true}`
 	case "POST /api/logical-sessions":
 		return `{"intent":"stolen","seeds":["builtin"]}`
 	case "POST /api/heaps/collect":

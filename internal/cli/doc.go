@@ -41,6 +41,7 @@
 //   - key.go, keyroot.go: key list, introduce, revoke, rotate, new; key root, and statements that
 //     a root key signs
 //   - replayexec.go: executes recorded runs again, several at a time, and prints the verdicts
+//   - replaysteps.go: prints the steps of a replay
 //   - status.go, verify.go, monitor.go, version.go, witness.go: the commands of these names
 //   - ids.go: finds the id that a prefix or @last means
 //   - sessionname.go: finds the session that a name means; adds hints to errors about unknown

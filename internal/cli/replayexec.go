@@ -23,6 +23,8 @@ type replayCmd struct {
 	Since    moment   `help:"Replay the ended runs accepted at this time or later: a time, a day, or an age such as 90s, 2h or 7d." placeholder:"TIME"`
 	Parallel int      `help:"Number of replays at a time. The server executes at most half as many replays as runs." default:"2" placeholder:"N"`
 
+	Step bool `help:"Show the run step by step: timers, host calls, answers, output. For one run."`
+
 	FromExport string   `help:"Replay the runs of this export, without a server. Nothing is recorded." placeholder:"DIR" env:"-"`
 	TrustKeys  []string `name:"trust-key" sep:"none" help:"Verification key of the export, or a file of keys; may be repeated. Required with --from-export." placeholder:"KEY" env:"-"`
 	KeyDir     string   `name:"key-dir" help:"Directory of the content keys, for an export with encrypted content." placeholder:"DIR" env:"-"`
@@ -36,6 +38,7 @@ func (c *replayCmd) Help() string {
 		"A run that was stopped, for example by its time limit, is compared up to its last recorded line and call. A run of another engine than that of the server is compared without its heap.\n\n" +
 		"Examples:\n\n" +
 		"  daybook replay @last\n\n" +
+		"  daybook replay @last --step\n\n" +
 		"  daybook replay --session plan\n\n" +
 		"  daybook replay --all --since 7d\n\n" +
 		"  daybook replay --from-export book --trust-key audit.vkey\n\n" +
@@ -57,6 +60,8 @@ func (c *replayCmd) Validate() error {
 		return errors.New("name the runs to replay: give their ids, or --session, --since or --all")
 	case len(c.IDs) > 0 && selects:
 		return errors.New("give ids, or --session, --since or --all, not both")
+	case c.Step && len(c.IDs) != 1:
+		return errors.New("--step shows one run: give its id")
 	case c.Parallel < 1:
 		return fmt.Errorf("--parallel is %d: it must be 1 or more", c.Parallel)
 	}
@@ -65,7 +70,7 @@ func (c *replayCmd) Validate() error {
 
 // Run replays runs and prints the verdicts.
 func (c *replayCmd) Run(ctx context.Context, std *streams) error {
-	v := verdicts{std: std, json: c.JSON, progress: terminal.NewProgress(std.err, "replayed")}
+	v := verdicts{std: std, json: c.JSON, step: c.Step, progress: terminal.NewProgress(std.err, "replayed")}
 	v.progress.Unit = "runs"
 	defer v.progress.Clear()
 	var running int
@@ -98,7 +103,7 @@ func (c *replayCmd) replayExport(ctx context.Context, v *verdicts) error {
 		return err
 	}
 	err = embed.ReplayExport(ctx, embed.ReplayExportOptions{
-		Dir: c.FromExport, Keys: keys, KeyDir: c.KeyDir, Executions: c.IDs, Session: c.Session, Parallel: c.Parallel, Selected: func(runs int) { v.total = runs },
+		Dir: c.FromExport, Keys: keys, KeyDir: c.KeyDir, Executions: c.IDs, Session: c.Session, Timeline: c.Step, Parallel: c.Parallel, Selected: func(runs int) { v.total = runs },
 	}, func(r client.Replayed) error {
 		raw, err := json.Marshal(r)
 		return errors.Join(err, v.add(r, raw))
@@ -179,7 +184,7 @@ func (c *replayCmd) replayRuns(ctx context.Context, v *verdicts) (running int, e
 	for range min(c.Parallel, len(ids)) {
 		workers.Go(func() {
 			for i := range next {
-				answer, err := c.api().ReplayExecution(ctx, ids[i])
+				answer, err := c.api().ReplayExecution(ctx, ids[i], c.Step)
 				if err != nil {
 					stop(err)
 					return
@@ -215,6 +220,7 @@ func (c *replayCmd) replayRuns(ctx context.Context, v *verdicts) (running int, e
 type verdicts struct {
 	std      *streams
 	json     bool
+	step     bool // print the timelines
 	progress *terminal.Progress
 	// total is the number of runs. unexecuted of them never started a script, and failed
 	// could not be replayed.
@@ -242,6 +248,15 @@ func (v *verdicts) add(r client.Replayed, raw json.RawMessage) error {
 		isNews = false
 	default:
 		v.failed++
+	}
+	if v.step && r.Timeline != nil {
+		v.progress.Clear()
+		if err := printTimeline(v.std, r, v.json); err != nil {
+			return err
+		}
+		if r.Timeline = nil; v.json {
+			return printLineOfJSON(v.std.out, r)
+		}
 	}
 	switch {
 	case v.json:

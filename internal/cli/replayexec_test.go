@@ -28,6 +28,7 @@ func TestReplayOfAnExport(t *testing.T) {
 		{args: `replay --from-export $dir --trust-key $key --session work --parallel 1`, stdout: "2 runs: 2 identical\n"},
 		{args: `replay $id --from-export $dir --trust-key $key`, stdout: "$id  identical \\(output, calls, status, javascript, result, heap\\) in .*\n"},
 		{args: `replay $id --from-export $dir --trust-key $key --json`, stdout: `\{"execution_id":"$id","verdict":"identical",.*\}\n`},
+		{args: `replay $id --from-export $dir --trust-key $key --step`, stdout: "TIME +STEP +WHAT +TEXT\n\\+0 ms +end +completed +2\n$id  identical .*\n"},
 		{args: `replay --from-export $bare --trust-key $key`, status: 1, stdout: "$id  not replayed: the input heap $heap is not in the blob store\n\\S+  not replayed: .*blobs/text-.*\n4 runs: 2 identical, 2 not replayed\n"},
 		{args: `replay nosuch --from-export $dir --trust-key $key`, status: 2, stderr: "daybook: 0 executions of the export have an id that begins with \"nosuch\"\n"},
 		{args: `replay --from-export $dir --trust-key $other`, status: 6, stderr: "daybook: the export is not proven, so nothing of it is executed: WRONG KEY .*\n"},

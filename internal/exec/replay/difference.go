@@ -25,6 +25,8 @@ type Report struct {
 	Engine, RecordedEngine events.Engine
 	// Heap is the hash of the heap that the replay left; empty for none.
 	Heap string
+	// Timeline is what the replay did; nil unless ReplaySteps made the report.
+	Timeline *Timeline
 	// WallTime is the duration of the replay.
 	WallTime time.Duration
 }

@@ -18,6 +18,7 @@
 //   - replay.go: Replayer: makes the task of a recorded run, and runs it
 //   - end.go: compares the end of a replay with the recorded end
 //   - output.go: compares output with the record while it is written
+//   - timeline.go: records what a replay does, step by step
 //   - heaps.go: lists the globals of heaps, which runs no code of their scripts; names the
 //     first global that differs in the heaps of a run and its replay
 //   - gate.go: limits how many replays and lists of globals run at a time, and shares them

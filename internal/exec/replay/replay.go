@@ -95,11 +95,15 @@ func (r *Replayer) engine(ctx context.Context, stateful bool) (events.Engine, er
 // Replay executes a recorded run again and compares it. An error means that there is no
 // verdict: ctx has ended, or the workers or the store cannot serve it now.
 func (r *Replayer) Replay(ctx context.Context, rec *ledger.Recording) (Report, error) {
+	return (&replay{rec: rec, replayer: r}).report(ctx)
+}
+
+// report replays the run and returns the report.
+func (p *replay) report(ctx context.Context) (Report, error) {
 	started := time.Now()
-	p := &replay{rec: rec, replayer: r}
-	if r.opts.Memory != nil {
+	if m := p.replayer.opts.Memory; m != nil {
 		var memory runner.MemoryAccount
-		ctx, memory = r.opts.Memory.OpenAccount(ctx)
+		ctx, memory = m.OpenAccount(ctx)
 		defer memory.Release()
 		p.memory = memory
 	}
@@ -108,7 +112,7 @@ func (r *Replayer) Replay(ctx context.Context, rec *ledger.Recording) (Report, e
 		if reason, message := whyNot(err); reason != "" {
 			report, err = p.impossible(reason, message), nil
 		} else {
-			err = fmt.Errorf("replay execution %s: %w", rec.Request.ExecutionID, err)
+			err = fmt.Errorf("replay execution %s: %w", p.rec.Request.ExecutionID, err)
 		}
 	}
 	report.WallTime = time.Since(started)
@@ -126,7 +130,8 @@ type replay struct {
 	host      *runner.ReplayHost
 	output    *outputComparison
 	outcome   runner.Outcome
-	heap      string // the hash of the heap in outcome; empty for none
+	heap      string    // the hash of the heap in outcome; empty for none
+	timeline  *recorder // nil for none
 }
 
 // whyNot returns why a run can never be replayed, or an empty reason if another try may
@@ -213,16 +218,41 @@ func (p *replay) replay(ctx context.Context) (Report, error) {
 			task.Timeout = stoppedTimeout
 		}
 	}
+	if p.timeline != nil {
+		task.OnTimer = func(f runner.TimerFired) error {
+			if err := p.checkReached(); err != nil {
+				return err
+			}
+			p.timeline.takeTimer(f)
+			return nil
+		}
+	}
 	p.outcome, err = p.replayer.opts.Workers.Run(ctx, task, p.takeLines)
 	if len(p.outcome.Heap) > 0 {
 		p.heap = events.Hash(p.outcome.Heap)
 	}
-	return p.compare(ctx, err)
+	compared, compareErr := p.compare(ctx, err)
+	if p.timeline != nil {
+		p.noteEnd(err, compared)
+	}
+	return compared, compareErr
+}
+
+// noteEnd adds the end to the timeline, if there is one: that of the script, or for a run that
+// was stopped, the place where its record ends.
+func (p *replay) noteEnd(runErr error, compared Report) {
+	switch {
+	case runErr == nil && p.outcome.Status != "" && !compared.Stopped:
+		p.timeline.finish(&p.outcome, p.outcome.Status)
+	case compared.Stopped && compared.Verdict == events.ReplayIdentical:
+		p.timeline.finish(&runner.Outcome{}, p.rec.Status)
+	}
 }
 
 // takeLines compares output while it is written.
 func (p *replay) takeLines(_ context.Context, lines []events.Line) error {
 	for _, l := range lines {
+		p.timeline.takeLine(l)
 		if err := p.output.take(l); err != nil {
 			return err
 		}
@@ -246,6 +276,7 @@ func (p *replay) checkReached() error {
 // Call implements runner.Host. A call that is not recorded is never answered if the run
 // may have made it.
 func (p *replay) Call(ctx context.Context, number int, server, tool string, arguments []byte) error {
+	p.timeline.takeCall(number, server+"."+tool, arguments)
 	err := p.host.Call(ctx, number, server, tool, arguments)
 	if diverged, ok := errors.AsType[*runner.DivergedError](err); ok && diverged.Recorded == nil && p.mayLackCall(number) {
 		err = nil
@@ -295,7 +326,21 @@ func (p *replay) Next(ctx context.Context, due time.Time) (runner.HostAnswer, er
 	if err := p.checkReached(); err != nil {
 		return runner.HostAnswer{}, err
 	}
-	return p.host.Next(ctx, due)
+	a, err := p.host.Next(ctx, due)
+	if err == nil && a.Number > 0 && p.timeline != nil {
+		p.timeline.takeAnswer(p.toolOf(a.Number), a)
+	}
+	return a, err
+}
+
+// toolOf returns the tool of a recorded call, as server.tool.
+func (p *replay) toolOf(number int) string {
+	for i := range p.rec.Calls {
+		if c := &p.rec.Calls[i]; c.Number == number {
+			return c.Server + "." + c.Tool
+		}
+	}
+	return ""
 }
 
 // isReproduced reports whether the replay has written all recorded output and has made all

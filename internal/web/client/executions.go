@@ -95,10 +95,17 @@ func (c *Client) Cancel(ctx context.Context, id string) (Answer[OK], error) {
 // Replayed is the verdict of a replay.
 type Replayed = httpapi.Replayed
 
-// ReplayExecution executes an ended run again and returns the recorded verdict. That can
-// take longer than the run took.
-func (c *Client) ReplayExecution(ctx context.Context, id string) (Answer[Replayed], error) {
-	return call[Replayed](ctx, c, http.MethodPost, executionPath(id)+"/replay", nil)
+// TimelineStep is a step of a replay.
+type TimelineStep = httpapi.TimelineStep
+
+// ReplayExecution executes an ended run again and returns the recorded verdict, with timeline
+// also the steps of the replay. That can take longer than the run took.
+func (c *Client) ReplayExecution(ctx context.Context, id string, timeline bool) (Answer[Replayed], error) {
+	var body any
+	if timeline {
+		body = map[string]bool{"timeline": true}
+	}
+	return call[Replayed](ctx, c, http.MethodPost, executionPath(id)+"/replay", body)
 }
 
 // ExecutionFilter selects executions. Zero members select all.
