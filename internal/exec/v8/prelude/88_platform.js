@@ -11,8 +11,13 @@
 const platformGlobals = {
   __proto__: null,
   abort: "AbortController AbortSignal",
+  blob: "Blob File",
   events: "CustomEvent ErrorEvent Event EventTarget PromiseRejectionEvent",
+  formdata: "FormData",
+  headers: "Headers",
   navigator: "Navigator navigator",
+  request: "Request",
+  response: "Response",
 };
 
 const loadedParts = ObjectCreate(null); // part -> its exports

@@ -1,0 +1,220 @@
+// Blob and File of the File API. The bytes of a blob never change, so slices share them.
+
+const { TypeError, isObject, newList, codedError, invalidArgument, bytesOf, Uint8Array, matches } = platform;
+const { illegal, toUSV, toLong, iterate, iteratorOf, noSequence, finish, inspectable, resolved, rejected } = platform.load("idl");
+const toLowerCase = platform.method("String.prototype", "toLowerCase");
+const setBytes = platform.method("TypedArray.prototype", "set");
+const bufferOf = platform.getter("TypedArray.prototype", "buffer");
+const lengthOf = platform.getter("TypedArray.prototype", "length");
+const offsetOf = platform.getter("TypedArray.prototype", "byteOffset");
+const TextEncoder = platform.original("globalThis", "TextEncoder");
+const TextDecoder = platform.original("globalThis", "TextDecoder");
+const encodeWith = platform.method("TextEncoder.prototype", "encode");
+const decodeWith = platform.method("TextDecoder.prototype", "decode");
+const now = platform.original("Date", "now");
+const encoder = new TextEncoder();
+
+const encodeText = (text) => encodeWith(encoder, text);
+const decodeKeepingBOM = (bytes) => decodeWith(new TextDecoder("utf-8", { __proto__: null, ignoreBOM: true }), bytes);
+const decodeText = (bytes) => decodeWith(new TextDecoder(), bytes);
+
+// view returns a part of bytes without a copy. subarray would look up the species.
+const view = (bytes, start, end) => new Uint8Array(bufferOf(bytes), offsetOf(bytes) + start, end - start);
+
+const copyBytes = (bytes) => {
+  const copy = new Uint8Array(lengthOf(bytes));
+  setBytes(copy, bytes);
+  return copy;
+};
+
+const concatBytes = (list) => {
+  let size = 0;
+  for (let i = 0; i < list.length; i++) size += lengthOf(list[i]);
+  const all = new Uint8Array(size);
+  let at = 0;
+  for (let i = 0; i < list.length; i++) {
+    setBytes(all, list[i], at);
+    at += lengthOf(list[i]);
+  }
+  return all;
+};
+
+const printable = /^[ -~]*$/;
+const normalizeType = (type) => (matches(printable, type) ? toLowerCase(type) : "");
+
+const toNativeLines = (text) => {
+  let out = "";
+  for (let i = 0; i < text.length; i++) {
+    if (text[i] !== "\r") out += text[i];
+    else if (text[i + 1] !== "\n") out += "\n";
+  }
+  return out;
+};
+
+const readOptions = (options) => {
+  const read = { __proto__: null, type: "", endings: "transparent" };
+  if (options === undefined || options === null) return read;
+  if (!isObject(options)) throw invalidArgument("options", "a dictionary", options, Blob);
+  const { endings } = options;
+  if (endings !== undefined) {
+    read.endings = `${endings}`;
+    if (read.endings !== "transparent" && read.endings !== "native") {
+      throw codedError(TypeError, "ERR_INVALID_ARG_VALUE", `The property 'options.endings' is invalid. Received '${read.endings}'`, Blob);
+    }
+  }
+  const { type } = options;
+  if (type !== undefined) read.type = normalizeType(`${type}`);
+  return read;
+};
+
+const joinParts = (parts, endings) => {
+  const list = newList();
+  for (let i = 0; i < parts.length; i++) {
+    const part = parts[i];
+    if (typeof part === "string") list[i] = encodeText(endings === "native" ? toNativeLines(part) : part);
+    else list[i] = part;
+  }
+  return concatBytes(list);
+};
+
+// readParts converts the items of a sequence: blobs and buffers to their bytes, others to text.
+const readParts = (parts) => {
+  const method = iteratorOf(parts);
+  if (method === noSequence) throw invalidArgument("sources", "a sequence", parts, Blob);
+  const list = newList();
+  iterate(parts, method, (part) => {
+    const bytes = isBlob(part) ? bytesOfBlob(part) : bytesOf(part);
+    list[list.length] = bytes === undefined ? toUSV(part) : isBlob(part) ? bytes : copyBytes(bytes);
+  });
+  return list;
+};
+
+// clampIndex converts an index of slice, which counts from the end if it is negative.
+const clampIndex = (value, size, otherwise) => {
+  if (value === undefined) return otherwise;
+  const index = toLong(value);
+  return index < 0 ? (size + index > 0 ? size + index : 0) : index < size ? index : size;
+};
+
+const secret = { __proto__: null }; // the first argument of a constructor that copies a blob
+let isBlob;
+let bytesOfBlob;
+let typeOf;
+let wrap;
+
+class Blob {
+  #bytes;
+  #type;
+
+  static {
+    isBlob = (value) => isObject(value) && #bytes in value;
+    bytesOfBlob = (blob) => blob.#bytes;
+    typeOf = (blob) => blob.#type;
+    wrap = (bytes, type) => {
+      const blob = new Blob();
+      blob.#bytes = bytes;
+      blob.#type = type;
+      return blob;
+    };
+  }
+
+  constructor(blobParts = undefined, options = undefined) {
+    if (blobParts === secret) {
+      this.#bytes = bytesOfBlob(options);
+      this.#type = typeOf(options);
+      return;
+    }
+    const parts = blobParts === undefined ? newList() : readParts(blobParts);
+    const { type, endings } = readOptions(options);
+    this.#bytes = joinParts(parts, endings);
+    this.#type = type;
+  }
+
+  get size() { return lengthOf(check(this).#bytes); }
+  get type() { return check(this).#type; }
+
+  slice(start = undefined, end = undefined, contentType = undefined) {
+    const bytes = check(this).#bytes;
+    const size = lengthOf(bytes);
+    const from = clampIndex(start, size, 0);
+    const to = clampIndex(end, size, size);
+    const type = contentType === undefined ? "" : normalizeType(`${contentType}`);
+    return wrap(view(bytes, from, to > from ? to : from), type);
+  }
+
+  text() {
+    return isBlob(this) ? resolved(decodeText(this.#bytes)) : rejected(illegal("Blob"));
+  }
+
+  arrayBuffer() {
+    return isBlob(this) ? resolved(bufferOf(copyBytes(this.#bytes))) : rejected(illegal("Blob"));
+  }
+
+  bytes() {
+    return isBlob(this) ? resolved(copyBytes(this.#bytes)) : rejected(illegal("Blob"));
+  }
+
+  stream() {
+    check(this);
+    return platform.load("streams").internal.streamOfBytes(this.#bytes);
+  }
+}
+
+const check = (blob) => {
+  if (!isBlob(blob)) throw illegal("Blob");
+  return blob;
+};
+
+let isFile;
+let wrapFile;
+
+class File extends Blob {
+  #name;
+  #lastModified;
+
+  static {
+    isFile = (value) => isObject(value) && #name in value;
+    // wrapFile returns a file with the bytes of a blob, under another name.
+    wrapFile = (blob, name) => new File(secret, name, blob);
+  }
+
+  constructor(fileBits, fileName, options = undefined) {
+    if (arguments.length < 2) {
+      throw codedError(TypeError, "ERR_MISSING_ARGS", 'The "fileBits" and "fileName" arguments must be specified', File);
+    }
+    super(fileBits, options);
+    if (fileBits === secret) {
+      this.#name = fileName;
+      this.#lastModified = isFile(options) ? options.#lastModified : now();
+      return;
+    }
+    const modified = options === undefined || options === null ? undefined : options.lastModified;
+    this.#name = toUSV(fileName);
+    this.#lastModified = modified === undefined ? now() : toLong(modified);
+  }
+
+  get name() {
+    if (!isFile(this)) throw illegal("File");
+    return this.#name;
+  }
+  get lastModified() {
+    if (!isFile(this)) throw illegal("File");
+    return this.#lastModified;
+  }
+}
+finish(Blob, "Blob");
+finish(File, "File");
+inspectable(Blob, "Blob", (blob) => {
+  const size = lengthOf(bytesOfBlob(check(blob)));
+  const type = typeOf(blob);
+  return isFile(blob) ? { size, type, name: getName(blob), lastModified: getModified(blob) } : { size, type };
+});
+const getName = platform.uncurryThis(platform.ObjectGetOwnPropertyDescriptor(File.prototype, "name").get);
+const getModified = platform.uncurryThis(platform.ObjectGetOwnPropertyDescriptor(File.prototype, "lastModified").get);
+
+const internal = {
+  __proto__: null,
+  isBlob, isFile, bytesOf: bytesOfBlob, typeOf, nameOf: getName, newBlob: wrap, newFile: wrapFile,
+  encodeText, decodeText, decodeKeepingBOM, copyBytes, concatBytes, view,
+};
+return { Blob, File, internal };

@@ -1,0 +1,263 @@
+// Request of the Fetch standard. It describes a request; fetch sends it.
+
+const { TypeError, isObject, matches, newList } = platform;
+const { illegal, toUSV, toByteString, needArguments, dictionary, finish, inspectable } = platform.load("idl");
+const { internal: headersOf, Headers } = platform.load("headers");
+const bodies = platform.load("body");
+const parse = (text) => platform.load("fetchurl").parse(text);
+const toUpperCase = platform.method("String.prototype", "toUpperCase");
+
+const token = /^[!#$%&'*+\-.^_\x60|~0-9A-Za-z]+$/;
+const standardMethod = /^(?:delete|get|head|options|post|put)$/i;
+const forbiddenMethod = /^(?:connect|trace|track)$/i;
+
+// The members of RequestInit that are enumerations, with their values.
+const choices = {
+  __proto__: null,
+  cache: "default, no-store, reload, no-cache, force-cache, only-if-cached",
+  credentials: "omit, same-origin, include",
+  duplex: "half",
+  mode: "navigate, same-origin, no-cors, cors",
+  redirect: "follow, manual, error",
+  referrerPolicy: ", no-referrer, no-referrer-when-downgrade, same-origin, origin, strict-origin, origin-when-cross-origin, strict-origin-when-cross-origin, unsafe-url",
+};
+
+const choose = (value, member) => {
+  const text = `${value}`;
+  if (!platform.listIncludes(platform.splitText(choices[member], ", "), text)) {
+    throw new TypeError(`Request constructor: ${text} is not an accepted type. Expected one of ${choices[member]}.`);
+  }
+  return text;
+};
+
+// readInit reads a RequestInit, with its members in the order of Web IDL.
+const readInit = (value) => {
+  const given = dictionary(value, "Request constructor");
+  const init = { __proto__: null };
+  if (given === undefined) return init;
+  const take = (key, convert) => {
+    const member = given[key];
+    if (member !== undefined) init[key] = convert(member, key);
+  };
+  take("body", (member) => member);
+  take("cache", choose);
+  take("credentials", choose);
+  take("duplex", choose);
+  take("headers", (member) => new Headers(member));
+  take("integrity", (member) => `${member}`);
+  take("keepalive", (member) => (member ? true : false));
+  take("method", toByteString);
+  take("mode", choose);
+  take("redirect", choose);
+  take("referrer", toUSV);
+  take("referrerPolicy", choose);
+  take("signal", (member) => member);
+  take("window", (member) => member);
+  return init;
+};
+
+// checkSignal throws for a value that is no AbortSignal.
+const checkSignal = (signal) => {
+  if (platform.load("abort").signalOf(signal) === undefined) {
+    throw new TypeError("Failed to construct 'Request': member signal is not of type AbortSignal.");
+  }
+};
+
+const checkMethod = (method) => {
+  if (!matches(token, method)) throw new TypeError(`'${method}' is not a valid HTTP method.`);
+  if (matches(forbiddenMethod, method)) throw new TypeError(`'${method}' HTTP method is unsupported.`);
+  return matches(standardMethod, method) ? toUpperCase(method) : method;
+};
+
+const newState = () => ({
+  __proto__: null, method: "GET", url: "", list: newList(), headers: undefined, body: null, source: undefined, signal: undefined,
+  mode: "cors", credentials: "same-origin", cache: "default", redirect: "follow", referrer: "about:client", referrerPolicy: "",
+  integrity: "", keepalive: false,
+});
+
+const copyState = (from) => {
+  const state = newState();
+  const keys = platform.ObjectKeys(from);
+  for (let i = 0; i < keys.length; i++) state[keys[i]] = from[keys[i]];
+  state.list = headersOf.copyList(from.list);
+  state.headers = state.signal = undefined;
+  return state;
+};
+
+const applyReferrer = (state, referrer) => {
+  if (referrer === "") {
+    state.referrer = "no-referrer";
+    return;
+  }
+  try {
+    parse(referrer);
+  } catch {
+    throw new TypeError(`Referrer "${referrer}" is not a valid URL.`);
+  }
+  // A script has no origin, so every URL is one of another origin, which means the client.
+  state.referrer = "about:client";
+};
+
+// applyInit changes the state of a request as a RequestInit says.
+const applyInit = (state, init) => {
+  if ("window" in init && init.window !== null) throw new TypeError(`'window' option '${init.window}' must be null`);
+  if ("referrer" in init) applyReferrer(state, init.referrer);
+  if ("referrerPolicy" in init) state.referrerPolicy = init.referrerPolicy;
+  if (init.mode === "navigate") throw new TypeError("Request constructor: invalid request mode navigate.");
+  if ("mode" in init) state.mode = init.mode;
+  if ("credentials" in init) state.credentials = init.credentials;
+  if ("cache" in init) state.cache = init.cache;
+  if (state.cache === "only-if-cached" && state.mode !== "same-origin") {
+    throw new TypeError("'only-if-cached' can be set only with 'same-origin' mode");
+  }
+  if ("redirect" in init) state.redirect = init.redirect;
+  if ("integrity" in init) state.integrity = init.integrity;
+  if ("keepalive" in init) state.keepalive = init.keepalive;
+  if ("method" in init) state.method = checkMethod(init.method);
+  if ("signal" in init) {
+    if (init.signal !== null) checkSignal(init.signal);
+    state.source = init.signal === null ? undefined : init.signal;
+  }
+  if (state.mode === "no-cors" && state.method !== "GET" && state.method !== "HEAD" && state.method !== "POST") {
+    throw new TypeError(`'${state.method}' is unsupported in no-cors mode.`);
+  }
+  if ("headers" in init) state.list = headersOf.listOf(init.headers);
+};
+
+// applyBody sets the body of a request. input is the state of the request it is made from.
+const applyBody = (state, init, input) => {
+  const given = init.body !== undefined && init.body !== null;
+  const inherited = "body" in init || input === undefined ? null : input.body;
+  if ((given || inherited !== null) && (state.method === "GET" || state.method === "HEAD")) {
+    throw new TypeError("Request with GET/HEAD method cannot have body.");
+  }
+  state.body = null;
+  if (given) {
+    const { body, type } = bodies.extract(init.body);
+    if (body.stream !== undefined && init.duplex === undefined) {
+      throw new TypeError("RequestInit: duplex option is required when sending a body.");
+    }
+    state.body = body;
+    if (type !== undefined && headersOf.getFrom(state.list, "content-type") === null) headersOf.addTo(state.list, "content-type", type);
+  } else if (inherited !== null) {
+    if (bodies.isUnusable(inherited)) throw new TypeError("Cannot construct a Request with a Request object that has already been used.");
+    // The content moves to this request.
+    state.body = bodies.take(inherited);
+  }
+};
+
+let stateOf;
+let isRequest;
+let wrap;
+const secret = { __proto__: null };
+
+class Request {
+  #state;
+
+  static {
+    isRequest = (value) => isObject(value) && #state in value;
+    stateOf = (request) => {
+      if (!isRequest(request)) throw illegal();
+      return request.#state;
+    };
+    wrap = (state) => new Request(secret, state);
+  }
+
+  constructor(input, init = undefined) {
+    if (input === secret) {
+      this.#state = init;
+      return;
+    }
+    needArguments(arguments, 1, "Request constructor");
+    const from = isRequest(input) ? input.#state : undefined;
+    const text = from === undefined ? toUSV(input) : "";
+    const read = readInit(init);
+    let state;
+    if (from === undefined) {
+      const url = parse(text);
+      if (url.hasCredentials) throw new TypeError(`Request cannot be constructed from a URL that includes credentials: ${text}`);
+      state = newState();
+      state.url = url.href;
+    } else {
+      state = copyState(from);
+    }
+    applyInit(state, read);
+    applyBody(state, read, from);
+    this.#state = state;
+  }
+
+  get method() { return stateOf(this).method; }
+  get url() { return stateOf(this).url; }
+  get headers() { return headersFor(stateOf(this)); }
+  get destination() { stateOf(this); return ""; }
+  get referrer() { return shownReferrer(stateOf(this)); }
+  get referrerPolicy() { return stateOf(this).referrerPolicy; }
+  get mode() { return stateOf(this).mode; }
+  get credentials() { return stateOf(this).credentials; }
+  get cache() { return stateOf(this).cache; }
+  get redirect() { return stateOf(this).redirect; }
+  get integrity() { return stateOf(this).integrity; }
+  get keepalive() { return stateOf(this).keepalive; }
+  get isReloadNavigation() { stateOf(this); return false; }
+  get isHistoryNavigation() { stateOf(this); return false; }
+  get signal() { return signalOf(stateOf(this)); }
+  get duplex() { stateOf(this); return "half"; }
+
+  clone() {
+    const state = stateOf(this);
+    if (bodies.isUnusable(state.body)) throw new TypeError("unusable");
+    const copy = copyState(state);
+    copy.body = bodies.clone(state.body);
+    return wrap(copy);
+  }
+}
+
+const shownReferrer = (state) => (state.referrer === "no-referrer" ? "" : state.referrer);
+
+const headersFor = (state) => {
+  if (state.headers === undefined) state.headers = headersOf.wrap(state.list, "none");
+  return state.headers;
+};
+
+// A request has a signal of its own, which follows the one that it was made with.
+const signalOf = (state) => {
+  if (state.signal === undefined) {
+    const sources = newList();
+    if (state.source !== undefined) sources[0] = state.source;
+    state.signal = platform.load("abort").createDependent(sources);
+  }
+  return state.signal;
+};
+
+bodies.addMethods(Request, (request) => {
+  const state = stateOf(request);
+  return { __proto__: null, body: state.body, type: () => headersOf.getFrom(state.list, "content-type") };
+});
+finish(Request, "Request");
+inspectable(Request, "Request", (request) => {
+  const state = stateOf(request);
+  return {
+    method: state.method, url: state.url, headers: headersFor(state), destination: "", referrer: shownReferrer(state),
+    referrerPolicy: state.referrerPolicy, mode: state.mode, credentials: state.credentials, cache: state.cache,
+    redirect: state.redirect, integrity: state.integrity, keepalive: state.keepalive, isReloadNavigation: false,
+    isHistoryNavigation: false, signal: signalOf(state),
+  };
+});
+
+// read returns what fetch needs of a request: method, url, headers (a list of {name, lower, value}
+// that must not be changed), redirect, signal (the one that the script passed, or undefined), and
+// whether it has a body. readBody returns a promise of the bytes of the body, which is used
+// afterwards.
+const internal = {
+  __proto__: null,
+  isRequest,
+  read: (request) => {
+    const state = stateOf(request);
+    return {
+      __proto__: null, method: state.method, url: state.url, headers: state.list, redirect: state.redirect,
+      signal: state.source, hasBody: state.body !== null,
+    };
+  },
+  readBody: (request) => bodies.readAll(stateOf(request).body),
+};
+return { Request, internal };
