@@ -66,10 +66,11 @@ type run struct {
 	truncated  bool
 	calls      int          // number so far
 	pending    map[int]bool // calls without a recorded answer
-	// attemptAt, outputAt and callsAt are the positions of the last events that stated the attempt,
-	// the extent of the output and the number of calls. Only events that were lost after them can
-	// explain another value.
-	attemptAt, outputAt, callsAt uint64
+	artifacts  int          // number of the newest attempt so far
+	// attemptAt, outputAt, callsAt and artifactsAt are the positions of the last events that stated
+	// the attempt, the extent of the output and the numbers of calls and artifacts. Only events that
+	// were lost after them can explain another value.
+	attemptAt, outputAt, callsAt, artifactsAt uint64
 	// unknown is what lost events leave unknown, or nil if nothing is.
 	unknown *unknownOfRun
 }
@@ -77,9 +78,9 @@ type run struct {
 // unknownOfRun is what is not known of an execution because events of it are lost. That they are
 // lost is reported already.
 type unknownOfRun struct {
-	// attempt, extent and calls are true if the next event that states the attempt, the extent of
-	// the output or the number of calls may state any.
-	attempt, extent, calls bool
+	// attempt, extent, calls and artifacts are true if the next event that states the attempt, the
+	// extent of the output or the number of calls or artifacts may state any.
+	attempt, extent, calls, artifacts bool
 	// sum is true if the hash of the attempt's output cannot be computed.
 	sum bool
 	// unseen are the numbers of the calls that are lost and that no recorded event answers.
@@ -171,6 +172,8 @@ func (r *rules) apply(e *events.Event) {
 		r.called(e, d)
 	case *events.HostReturned:
 		r.returned(e, d)
+	case *events.ExecutionArtifactCreated:
+		r.artifact(e, d)
 	case *events.SessionEntryRecorded:
 		r.entry(e, d)
 	default:
@@ -198,7 +201,7 @@ func (r *rules) run(e *events.Event, id string) *run {
 	}
 	r.report.addLossEffect(e.Seq, *lost, format, e.Type, id)
 	before := lost.From - 1 // nothing of the execution was recorded before the request
-	found := &run{attemptAt: before, outputAt: before, callsAt: before}
+	found := &run{attemptAt: before, outputAt: before, callsAt: before, artifactsAt: before}
 	r.running[k], r.lostRequests[k] = found, lost
 	r.report.Executions++
 	return found
@@ -214,7 +217,7 @@ func (r *rules) requested(e *events.Event, d *events.ExecutionRequested) {
 	_, hasEnded := r.ended.get(k)
 	found := r.running[k]
 	if !hasEnded && found == nil {
-		r.running[k] = &run{attemptAt: e.Seq, outputAt: e.Seq, callsAt: e.Seq}
+		r.running[k] = &run{attemptAt: e.Seq, outputAt: e.Seq, callsAt: e.Seq, artifactsAt: e.Seq}
 		r.report.Executions++
 		return
 	}
@@ -230,7 +233,7 @@ func (r *rules) requested(e *events.Event, d *events.ExecutionRequested) {
 	r.report.addLossEffect(e.Seq, *lost, format, d.ExecutionID)
 	if found != nil {
 		u := found.lacks()
-		u.attempt, u.extent, u.calls = true, true, true
+		u.attempt, u.extent, u.calls, u.artifacts = true, true, true, true
 	}
 }
 
@@ -256,8 +259,9 @@ func (r *rules) started(e *events.Event, d *events.ExecutionStarted) {
 	run.attempt, run.handedBack, run.extent = d.Attempt, false, events.ExtentFrom(d)
 	run.sum, run.sealed, run.truncated = nil, false, false
 	run.attemptAt, run.outputAt = e.Seq, e.Seq
+	run.artifacts, run.artifactsAt = 0, e.Seq
 	if run.unknown != nil {
-		run.unknown.attempt, run.unknown.extent, run.unknown.sum = false, false, false
+		run.unknown.attempt, run.unknown.extent, run.unknown.sum, run.unknown.artifacts = false, false, false, false
 	}
 }
 
@@ -398,6 +402,37 @@ func (r *rules) returned(e *events.Event, d *events.HostReturned) {
 	delete(run.pending, d.Number)
 }
 
+// artifact checks that the artifacts of an attempt are numbered without a gap, and that none
+// follows the end of its execution.
+func (r *rules) artifact(e *events.Event, d *events.ExecutionArtifactCreated) {
+	run := r.run(e, d.ExecutionID)
+	if run == nil {
+		if end, hasEnded := r.endOf(e, d.ExecutionID); hasEnded {
+			r.report.addFinding(e.Seq, "artifact %d of execution %s is created after its end at %d", d.Number, d.ExecutionID, end.seq)
+		}
+		return
+	}
+	next := run.artifacts + 1
+	switch {
+	case d.Attempt != run.attempt && run.known().attempt:
+		r.restate(e, run, d.Attempt)
+	case d.Attempt != run.attempt:
+		if r.breaks(e, run.attemptAt, above(d.Attempt, run.attempt), "artifact %d is of attempt %d of execution %s, which is at attempt %d", d.Number, d.Attempt, d.ExecutionID, run.attempt) {
+			r.restate(e, run, d.Attempt)
+		}
+	case d.Number != next && !run.known().artifacts:
+		missing := above(d.Number, next)
+		if d.Number < next {
+			missing = 2 // the attempt was handed back and started again
+		}
+		r.breaks(e, run.artifactsAt, missing, "artifact %d of execution %s follows, but %d is next", d.Number, d.ExecutionID, next)
+	}
+	run.artifacts, run.artifactsAt = d.Number, e.Seq
+	if run.unknown != nil {
+		run.unknown.artifacts = false
+	}
+}
+
 func (r *rules) handedBack(e *events.Event, d *events.ExecutionHandedBack) {
 	run := r.run(e, d.ExecutionID)
 	if run == nil {
@@ -510,6 +545,10 @@ func (r *rules) collect(e *events.Event) {
 		r.body(e, d.Content.Value().Arguments)
 	case *events.HostReturned:
 		r.body(e, d.Content.Value().Result)
+	case *events.ExecutionArtifactCreated:
+		if content := d.Content.Plain; content != nil {
+			r.named(e, Blob{Tenant: e.Tenant, SHA256: content.Blob})
+		}
 	case *events.HeapCollected:
 		r.collected(e, d)
 		return

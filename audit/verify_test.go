@@ -101,6 +101,11 @@ func leaving(id, heap string) events.Data {
 	return events.NewEnding(events.StatusFailed, events.Ending{ExecutionID: id, Heap: &events.HeapRecord{SHA256: events.Hash([]byte(heap)), Size: int64(len(heap))}})
 }
 
+// artifact returns an artifact whose content is encrypted, so that no blob is expected.
+func artifact(id string, attempt, number int) events.Data {
+	return &events.ExecutionArtifactCreated{ExecutionID: id, Attempt: attempt, Number: number, Content: events.Content[events.ArtifactContent]{Sealed: &events.EncryptedContent{}}}
+}
+
 // Verification reports no finding for an intact ledger, and one for each broken rule.
 func TestRules(t *testing.T) {
 	t.Parallel()
@@ -121,6 +126,12 @@ func TestRules(t *testing.T) {
 		{"never requested", []events.Data{started(two, 1, 1, 0)}, []string{"never requested"}},
 		{"replayed", append(slices.Clone(sound), &events.ExecutionReplayed{ExecutionID: one, EndedAt: 4}), nil},
 		{"replayed and never requested", append(slices.Clone(sound), &events.ExecutionReplayed{ExecutionID: two, EndedAt: 4}), []string{"never requested"}},
+		{"artifacts", replaced(2, artifact(one, 1, 1), artifact(one, 1, 2), output(one, 1, 1, 0, "a"))[:6], nil},
+		{"artifacts of two attempts", []events.Data{requested(one), started(one, 1, 1, 0), artifact(one, 1, 1), started(one, 2, 1, 0), artifact(one, 2, 1)}, nil},
+		{"an artifact left out", replaced(2, artifact(one, 1, 2), output(one, 1, 1, 0, "a"))[:5], []string{"but 1 is next"}},
+		{"an artifact of another attempt", replaced(2, artifact(one, 2, 1), output(one, 1, 1, 0, "a"))[:5], []string{"which is at attempt 1"}},
+		{"an artifact after the end", append(slices.Clone(sound), artifact(one, 1, 1)), []string{"after its end"}},
+		{"an artifact never requested", []events.Data{artifact(two, 1, 1)}, []string{"never requested"}},
 		{"two ends", append(slices.Clone(sound), ended(one, 1, 1, 2, "a\n")), []string{"ends a second time"}},
 		{"started after its end", append(slices.Clone(sound), started(one, 2, 2, 2)), []string{"started after its end"}},
 		{"handed back after its end", append(slices.Clone(sound), &events.ExecutionHandedBack{ExecutionID: one, Attempt: 1}), []string{"handed back after its end"}},

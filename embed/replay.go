@@ -48,7 +48,7 @@ func (r *replays) Replay(ctx context.Context, tenant, execution string, timeline
 	}
 	content := events.ReplayedContent{}
 	if diff := report.Difference; diff != nil {
-		d.Part, d.Line, d.Call = diff.Part, diff.Line, diff.Call
+		d.Part, d.Line, d.Call, d.Artifact = diff.Part, diff.Line, diff.Call, diff.Artifact
 		content.Recorded, content.Replayed = diff.Recorded, diff.Replayed
 	}
 	d.Content = events.Plain(content)
@@ -63,7 +63,7 @@ func replayedOf(execution string, report replay.Report) httpapi.Replayed {
 		EngineID: report.Engine.ID, RecordedEngineID: report.RecordedEngine.ID, Heap: report.Heap, WallMillis: report.WallTime.Milliseconds(),
 	}
 	if diff := report.Difference; diff != nil {
-		answer.Difference = &httpapi.ReplayDifference{Part: diff.Part, Line: diff.Line, Call: diff.Call, Recorded: diff.Recorded, Replayed: diff.Replayed}
+		answer.Difference = &httpapi.ReplayDifference{Part: diff.Part, Line: diff.Line, Call: diff.Call, Artifact: diff.Artifact, Recorded: diff.Recorded, Replayed: diff.Replayed}
 	}
 	if t := report.Timeline; t != nil {
 		answer.Timeline = timelineOf(t)

@@ -214,6 +214,8 @@ func pathFor(t *testing.T, path string, n names) string {
 			return n.logical
 		case param == "{id}" && strings.HasPrefix(path, "/api/executions/"):
 			return n.execution
+		case param == "{name}" && strings.HasPrefix(path, "/api/executions/"):
+			return "note"
 		case param == "{text}":
 			return "result"
 		case param == "{heap}":
@@ -259,7 +261,7 @@ func queryFor(t *testing.T, op operation, n names) []string {
 			list = append(list, "?subject=replay.acme.stolen", "?subject=events.acme.stolen")
 		case "query after", "query type", "query limit", "query cursor", "query status", "query wait", "query follow", "query keys", "query fields", "query file_name",
 			"query heap_memory_max_mb", "query execution_timeout_secs", "query line_offset", "query line_limit", "query byte_offset", "query byte_limit",
-			"query kind", "query text", "query require_heap", "query last", "query max_bytes", "query force", "query keep_heaps", "query seq", "query size", "query since", "query until", "query fresh",
+			"query kind", "query number", "query text", "query require_heap", "query last", "query max_bytes", "query force", "query keep_heaps", "query seq", "query size", "query since", "query until", "query fresh",
 			"query speed", "query max_pause", "query from", "query to", "query from_entry", "query to_entry",
 			"header Daybook-Min-Sequence", "header Last-Event-ID", "header Idempotency-Key":
 		default:

@@ -27,6 +27,7 @@
 //   - output.go: output, and the limits of a chunk
 //   - extent.go: decides which chunks of output count, and where the next attempt continues
 //   - hostcall.go: host calls and their answers
+//   - artifact.go: artifacts, their limits and names
 //   - replayed.go: replays of executions, and their verdicts
 //   - heap.go: tags, session entries, collections
 //   - logical.go, acp.go: logical and ACP sessions; resets of sessions of every kind

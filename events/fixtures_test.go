@@ -260,6 +260,10 @@ func examples() []events.Data {
 			Part: events.ReplayOutput, Line: 3, Call: 1, Reason: "timeout", Engine: events.Engine{ID: "e1b2c3", V8Version: "13.6.233.10", Flags: "--random-seed=1", PreludeSHA256: heapOut, SnapshotFormat: 1}, Heap: heapOut, WallMillis: 41, Actor: client,
 			Content: events.Plain(events.ReplayedContent{Recorded: "Oslo 59.91", Replayed: "Oslo 59.92"}),
 		},
+		&events.ExecutionArtifactCreated{
+			ExecutionID: execution, Attempt: 1, Number: 2, SHA256: heapIn, Size: 20481, Line: 4, TimeMillis: 1764158400250,
+			Content: events.Plain(events.ArtifactContent{Name: "route.svg", MIME: "image/svg+xml", Blob: heapIn}),
+		},
 	}
 }
 
@@ -276,6 +280,7 @@ func later() []events.Data {
 		&events.ExecutionCompleted{Ending: events.Ending{Pristine: new(false)}},
 		&events.ExecutionOutput{Hidden: &events.OutputExtent{Lines: 1, Bytes: 17, Open: true}},
 		&events.LedgerVolumeOpened{Lost: events.Lost{{From: 12, To: 12, NamedAt: 1051, Unreadable: true}}},
+		&events.ExecutionReplayed{Artifact: 2},
 	}
 }
 

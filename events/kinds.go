@@ -55,6 +55,7 @@ var kinds = []kind{
 	row(TypeBlobsLost, func(d *BlobsLost) string { return d.Volume.Stream() }, tenantOnly(LossSubject), concernsOther),
 	row(TypeLedgerSignersChanged, func(d *LedgerSignersChanged) string { return d.LedgerID }, tenantOnly(SignersSubject), concernsOther),
 	row(TypeExecutionReplayed, func(d *ExecutionReplayed) string { return d.ExecutionID }, ReplaySubject, concernsExecution),
+	row(TypeExecutionArtifactCreated, func(d *ExecutionArtifactCreated) string { return d.ExecutionID }, ExecSubject, concernsExecution),
 }
 
 // kind is a row of kinds.
@@ -213,4 +214,5 @@ func (*SessionReset) fact()             {}
 func (*LedgerSignersChanged) fact()     {}
 func (*ExecutionReplayed) fact()        {}
 func (*BlobsLost) fact()                {}
+func (*ExecutionArtifactCreated) fact() {}
 func (*Unknown) fact()                  {}

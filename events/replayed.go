@@ -17,10 +17,11 @@ type ExecutionReplayed struct {
 	// Compared lists what was compared.
 	Compared []ReplayPart `json:"compared,omitempty"`
 	// Part is what the first difference is about; empty if there is none. Line is the
-	// number of a line of output, Call that of a host call.
-	Part ReplayPart `json:"part,omitempty"`
-	Line int64      `json:"line,omitempty"`
-	Call int        `json:"call,omitempty"`
+	// number of a line of output, Call that of a host call, Artifact that of an artifact.
+	Part     ReplayPart `json:"part,omitempty"`
+	Line     int64      `json:"line,omitempty"`
+	Call     int        `json:"call,omitempty"`
+	Artifact int        `json:"artifact,omitempty"`
 	// Reason is why the execution was not replayed, for example "heap_collected".
 	Reason string `json:"reason,omitempty"`
 	// Engine is the engine of the replay.
@@ -63,6 +64,9 @@ type ReplayPart string
 const (
 	// ReplayOutput is the output: text, level and time of each line.
 	ReplayOutput ReplayPart = "output"
+	// ReplayArtifacts are the artifacts: name, media type, hash, time and position in the
+	// output of each.
+	ReplayArtifacts ReplayPart = "artifacts"
 	// ReplayCalls are the host calls: tools, arguments and order.
 	ReplayCalls ReplayPart = "calls"
 	// ReplayStatus is the final status and its reason.

@@ -56,6 +56,7 @@ const (
 	TypeBlobsLost                Type = "daybook.blobs.lost.v1"
 	TypeLedgerSignersChanged     Type = "daybook.ledger.signers_changed.v1"
 	TypeExecutionReplayed        Type = "daybook.execution.replayed.v1"
+	TypeExecutionArtifactCreated Type = "daybook.execution.artifact_created.v1"
 )
 
 // Terminal reports whether an event of this type ends its execution.

@@ -169,6 +169,7 @@ func (a *api) routes(mux *http.ServeMux) *document {
 	a.callRoutes(r)
 	a.replayExecutionRoutes(r)
 	a.executionTextRoutes(r)
+	a.artifactRoutes(r)
 	a.outputRoutes(r)
 	a.damageRoutes(r)
 	a.anomalyRoutes(r)

@@ -157,7 +157,7 @@ func (a *api) withRouting(mux *http.ServeMux) http.Handler {
 // not held while the operations wait.
 func apiHeader(all http.Header) http.Header {
 	h := http.Header{}
-	for _, name := range []string{"Accept", "Content-Encoding", "Content-Type", "Daybook-Min-Sequence", "Idempotency-Key", "Last-Event-Id", "Range"} {
+	for _, name := range []string{"Accept", "Content-Encoding", "Content-Type", "Daybook-Min-Sequence", "Idempotency-Key", "If-None-Match", "If-Range", "Last-Event-Id", "Range"} {
 		if values, given := all[name]; given {
 			h[name] = values
 		}

@@ -41,6 +41,9 @@ type Executions interface {
 	Executions(ctx context.Context, tenant string, f projections.ExecutionFilter) (projections.ExecutionPage, error)
 	Output(ctx context.Context, tenant, id string, q projections.OutputQuery) (projections.OutputPage, error)
 	Calls(ctx context.Context, tenant, id string) ([]projections.Call, error)
+	Artifacts(ctx context.Context, tenant, id string) ([]projections.Artifact, error)
+	Artifact(ctx context.Context, tenant, id, name string, number int) (projections.Artifact, error)
+	ArtifactBytes(ctx context.Context, tenant string, f projections.Artifact) ([]byte, error)
 	// Lines returns at most limit complete lines, starting at the line number from, and the
 	// status at the time of the read. If the status is terminal and there are no lines, no
 	// more lines follow.

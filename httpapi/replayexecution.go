@@ -40,9 +40,10 @@ type Replayed struct {
 
 // ReplayDifference is a difference between a recorded run and its replay.
 type ReplayDifference struct {
-	Part     events.ReplayPart `json:"part" enum:"output,calls,status,javascript,result,error,heap" doc:"What differs."`
+	Part     events.ReplayPart `json:"part" enum:"output,artifacts,calls,status,javascript,result,error,heap" doc:"What differs."`
 	Line     int64             `json:"line,omitempty" doc:"Number of the line of output, from 1."`
 	Call     int               `json:"call,omitempty" doc:"Number of the host call, from 1."`
+	Artifact int               `json:"artifact,omitempty" doc:"Number of the artifact, from 1."`
 	Recorded string            `json:"recorded" doc:"The recorded value, or the part of it around the first difference."`
 	Replayed string            `json:"replayed" doc:"The value of the replay, or the part of it around the first difference."`
 }
@@ -84,7 +85,7 @@ func (a *api) replayExecutionRoutes(r *router) {
 	o := huma.Operation{
 		OperationID: "replay-execution", Method: http.MethodPost, Path: "/api/executions/{id}/replay", Tags: []string{tagExecutions},
 		Summary: "Replay an execution",
-		Description: "Executes an ended run again from its recorded source, heap, seed and start time, with its recorded host calls, and compares output, calls, status, result, error and heap with the record. Calls no tool, and stores neither output nor heap. " +
+		Description: "Executes an ended run again from its recorded source, heap, seed and start time, with its recorded host calls, and compares output, artifacts, calls, status, result, error and heap with the record. Calls no tool, and stores neither output nor heap. " +
 			"Answers with the verdict, which is recorded as an event. Timers take no real time, so a replay is often faster than the run.",
 		RequestBody: &huma.RequestBody{Content: map[string]*huma.MediaType{"application/json": mediaOf[replayBody](r)}},
 	}

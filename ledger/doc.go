@@ -43,6 +43,7 @@
 //   - output.go: records output, and that it reached its cap
 //   - hostcalls.go: records host calls and their answers; decides whether an interrupted run
 //     continues from them
+//   - artifacts.go: stores and records the artifacts of scripts
 //   - finish.go: records the one terminal event; the messages of runs that have none
 //   - finalize.go: records the tags and the session entry of an ended run
 //   - release.go: releases the request of the next turn after an end

@@ -83,6 +83,8 @@ type history struct {
 	handedBack bool
 	// calls are the host calls of the script, ordered by number.
 	calls []RecordedCall
+	// artifacts are those of the newest attempt, in the order of their numbers.
+	artifacts []RecordedArtifact
 	// unknown is an event whose type this version does not know, or nil.
 	unknown *events.Event
 }
@@ -135,6 +137,7 @@ func (h *history) apply(e *events.Event, requested bool) {
 			h.first = d
 		}
 		h.newest, h.startedAt, h.handedBack = d, e.Seq, false
+		h.artifacts = nil // the attempt creates them again
 		h.attempts++
 	case *events.ExecutionHandedBack:
 		if h.newest != nil && !h.handedBack && d.Attempt == h.newest.Attempt {
@@ -147,6 +150,8 @@ func (h *history) apply(e *events.Event, requested bool) {
 		}
 	case *events.HostCalled, *events.HostReturned:
 		h.applyHost(e)
+	case *events.ExecutionArtifactCreated:
+		h.applyArtifact(d)
 	case *events.Unknown:
 		h.unknown = e
 	}

@@ -104,7 +104,7 @@ func (l *Ledger) RecordCall(ctx context.Context, r *StartedAttempt, c HostCall) 
 		ExecutionID: req.ExecutionID, Attempt: r.Plan.Attempt, Number: c.Number, Server: c.Server, Tool: c.Tool,
 		ArgumentsSHA256: hash, Content: events.Plain(events.HostCalledContent{Arguments: body}),
 	}
-	return l.appendHostEvent(ctx, r, d, fmt.Sprintf("record call %d of execution %s", c.Number, req.ExecutionID))
+	return l.appendRunEvent(ctx, r, d, fmt.Sprintf("record call %d of execution %s", c.Number, req.ExecutionID))
 }
 
 // RecordReturn records the answer to a host call. The caller MUST NOT give the answer to
@@ -122,7 +122,7 @@ func (l *Ledger) RecordReturn(ctx context.Context, r *StartedAttempt, a HostRetu
 		ExecutionID: req.ExecutionID, Attempt: r.Plan.Attempt, Number: a.Number, Outcome: a.Outcome, DurationMillis: a.Duration.Milliseconds(),
 		AnsweredAt: events.Instant{Time: a.AnsweredAt}, ResultSHA256: hash, Content: events.Plain(events.HostReturnedContent{Result: body}),
 	}
-	return l.appendHostEvent(ctx, r, d, fmt.Sprintf("record the answer to call %d of execution %s", a.Number, req.ExecutionID))
+	return l.appendRunEvent(ctx, r, d, fmt.Sprintf("record the answer to call %d of execution %s", a.Number, req.ExecutionID))
 }
 
 // storeHostBody returns the body to record for arguments or a result, nil if only hashes are
@@ -136,7 +136,9 @@ func (l *Ledger) storeHostBody(ctx context.Context, req Request, text []byte) (*
 	return &b, hash, err
 }
 
-func (l *Ledger) appendHostEvent(ctx context.Context, r *StartedAttempt, d events.Data, doing string) error {
+// appendRunEvent appends a control event of a started attempt, unless the execution has
+// ended or another attempt has started.
+func (l *Ledger) appendRunEvent(ctx context.Context, r *StartedAttempt, d events.Data, doing string) error {
 	req := r.Plan.Request
 	e := l.newExecutionEvent(req, d)
 	return l.withRunPosition(ctx, r, doing, func(h *history) error {

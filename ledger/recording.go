@@ -21,6 +21,8 @@ type Recording struct {
 	Callable map[string][]string
 	// Calls are the host calls of all attempts, ordered by number.
 	Calls []RecordedCall
+	// Artifacts are those of the attempt that ended, in the order of their numbers.
+	Artifacts []RecordedArtifact
 	// Status and Ending are the end. EndedAt is the position of the terminal event.
 	Status  events.Status
 	Ending  *events.Ending
@@ -74,7 +76,7 @@ func (r recordReader) recording(ctx context.Context, tenant, execution string) (
 	if h.terminal == nil {
 		return nil, &Error{Code: CodeConflict, Message: fmt.Sprintf("Execution '%s' has not ended; wait for its end or cancel it", execution)}
 	}
-	rec := &Recording{Request: request, Calls: r.loadResults(tenant, h), Ending: events.EndingOf(h.terminal.Data), EndedAt: h.terminal.Seq, reader: r}
+	rec := &Recording{Request: request, Calls: r.loadResults(tenant, h), Artifacts: h.artifacts, Ending: events.EndingOf(h.terminal.Data), EndedAt: h.terminal.Seq, reader: r}
 	rec.Status, _ = h.terminal.Type.Status()
 	if h.newest == nil {
 		return rec, nil

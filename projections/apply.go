@@ -108,6 +108,9 @@ func (a *applier) applyStarted(e *events.Event, d *events.ExecutionStarted) erro
 	if err != nil {
 		return err
 	}
+	if err := a.dropVoidArtifacts(e.Tenant, st.id); err != nil {
+		return err
+	}
 	a.usageOf(e.Tenant).OutputBytes += next.Byte - st.extent.Byte
 	st.extent, st.lastSeq, st.isUnstored = next, e.Seq, false
 	st.warnings = mergeWarnings(st.warnings, d.Warnings)

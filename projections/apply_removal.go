@@ -11,12 +11,12 @@ import (
 
 // removalStatements are the statements about removed volumes.
 type removalStatements struct {
-	skip, removedUpTo, removal                             *sql.Stmt
-	keepNothing, keep, dropOutput, dropCalls               *sql.Stmt
-	dropSealed, dropContextRuns, dropEntries               *sql.Stmt
-	dropSessions, dropRuns, dropEdits, dropNotes           *sql.Stmt
-	dropUnknown, reassignedHeaps, dropHeaps, putHeap, tags *sql.Stmt
-	dropTags, putUsage, recount, dropUsage                 *sql.Stmt
+	skip, removedUpTo, removal                              *sql.Stmt
+	keepNothing, keep, dropOutput, dropCalls, dropArtifacts *sql.Stmt
+	dropSealed, dropContextRuns, dropEntries                *sql.Stmt
+	dropSessions, dropRuns, dropEdits, dropNotes            *sql.Stmt
+	dropUnknown, reassignedHeaps, dropHeaps, putHeap, tags  *sql.Stmt
+	dropTags, putUsage, recount, dropUsage                  *sql.Stmt
 }
 
 // droppedExecutions is a query for the ids of the executions that a removal drops.
@@ -31,6 +31,7 @@ func (s *removalStatements) queries() []statementDef {
 		{&s.keep, `INSERT INTO kept_events VALUES (?)`},
 		{&s.dropOutput, `DELETE FROM output WHERE execution IN (` + droppedExecutions + `)`},
 		{&s.dropCalls, `DELETE FROM calls WHERE execution IN (` + droppedExecutions + `)`},
+		{&s.dropArtifacts, `DELETE FROM artifacts WHERE execution IN (` + droppedExecutions + `)`},
 		{&s.dropSealed, `DELETE FROM sealed_runs WHERE execution IN (` + droppedExecutions + `)`},
 		{&s.dropContextRuns, `DELETE FROM context_runs WHERE EXISTS (SELECT 1 FROM executions x WHERE x.tenant = context_runs.tenant AND x.execution_id = context_runs.execution_id AND x.id IN (` + droppedExecutions + `))`},
 		{&s.dropEntries, `DELETE FROM entries WHERE EXISTS (SELECT 1 FROM executions x WHERE x.tenant = entries.tenant AND x.execution_id = entries.execution_id AND x.id IN (` + droppedExecutions + `))`},
@@ -58,7 +59,8 @@ func (s *removalStatements) queries() []statementDef {
 		// Short names stay: a removal keeps their events.
 		{&s.recount, `UPDATE tenant_usage SET
 			runs = (SELECT count(*) FROM executions x WHERE x.tenant = tenant_usage.tenant AND x.status = 'running'),
-			output_bytes = (SELECT coalesce(sum(x.out_byte), 0) FROM executions x WHERE x.tenant = tenant_usage.tenant),
+			output_bytes = (SELECT coalesce(sum(x.out_byte), 0) FROM executions x WHERE x.tenant = tenant_usage.tenant)
+				+ (SELECT coalesce(sum(f.size), 0) FROM executions x JOIN artifacts f ON f.execution = x.id WHERE x.tenant = tenant_usage.tenant),
 			heap_bytes = (SELECT coalesce(sum(h.size), 0) FROM heaps h WHERE h.tenant = tenant_usage.tenant AND h.collected_seq IS NULL AND h.lost_seq IS NULL),
 			sessions = (SELECT count(*) FROM sessions n WHERE n.tenant = tenant_usage.tenant) + (SELECT count(*) FROM logical_sessions l WHERE l.tenant = tenant_usage.tenant),
 			contexts = (SELECT count(*) FROM contexts c WHERE c.tenant = tenant_usage.tenant),
@@ -94,7 +96,7 @@ func (a *applier) applyVolumeRemoved(e *events.Event, d *events.LedgerVolumeRemo
 		return err
 	}
 	for _, stmt := range []*sql.Stmt{
-		a.s.dropOutput, a.s.dropCalls, a.s.dropSealed, a.s.dropContextRuns, a.s.dropEntries, a.s.dropRuns, a.s.dropEdits, a.s.dropNotes, a.s.dropUnknown,
+		a.s.dropOutput, a.s.dropCalls, a.s.dropArtifacts, a.s.dropSealed, a.s.dropContextRuns, a.s.dropEntries, a.s.dropRuns, a.s.dropEdits, a.s.dropNotes, a.s.dropUnknown,
 	} {
 		if err := a.exec(stmt, d.Last); err != nil {
 			return err

@@ -22,6 +22,7 @@ func (a *applier) applyShredded(e *events.Event, d *events.SessionShredded) erro
 			a.exec(a.s.blank, e.Tenant, key, asJSON(events.Body{})),
 			a.exec(a.s.blankOutput, e.Tenant, key),
 			a.exec(a.s.blankCalls, e.Tenant, key),
+			a.exec(a.s.blankArtifacts, e.Tenant, key),
 			a.blankTags(e.Tenant, key),
 			a.exec(a.s.blankIntent, e.Tenant, key),
 			a.exec(a.s.blankWorkspace, e.Tenant, key),

@@ -23,6 +23,7 @@
 //   - apply_output.go: applies output; decides which chunks count
 //   - chunk.go: encodes a chunk of output as it is stored
 //   - calls.go: applies and reads host calls
+//   - artifacts.go: applies and reads artifacts
 //   - apply_tags.go: updates the current tags and their index
 //   - apply_logical.go: applies events of logical sessions; moves the session head
 //   - apply_agents.go: applies events of ACP sessions

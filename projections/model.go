@@ -56,8 +56,10 @@ type ExecutionDetail struct {
 	ExecutionTimeoutSecs int              `json:"execution_timeout_secs"`
 	TotalLines           int64            `json:"total_lines"`
 	TotalBytes           int64            `json:"total_bytes"`
-	OutputTruncated      bool             `json:"output_truncated"`
-	OutputSHA256         *string          `json:"output_sha256"`
+	// Artifacts is the number of artifacts that the run created.
+	Artifacts       int64   `json:"artifacts,omitempty" doc:"Number of artifacts that the script created; absent if there is none. GET /api/executions/{id}/artifacts lists them."`
+	OutputTruncated bool    `json:"output_truncated"`
+	OutputSHA256    *string `json:"output_sha256"`
 	// WrittenLines and WrittenBytes count all output that the script wrote, of which
 	// OutputSHA256 is the hash. They are set once a run with truncated output has
 	// ended.

@@ -210,6 +210,8 @@ func (a *applier) apply(e *events.Event) error {
 		return a.applyLostBlobs(e, d.Of(e.Tenant))
 	case *events.LedgerCheckpointed, *events.LedgerVolumeSealed, *events.LedgerSignersChanged:
 		return nil // they change no table; package audit reads them from the ledger
+	case *events.ExecutionArtifactCreated:
+		return a.applyArtifact(e, d)
 	case *events.ExecutionReplayed:
 		return nil // readers of events show it
 	case *events.Unknown:

@@ -2,7 +2,7 @@ package projections
 
 // SchemaVersion is the version of the file layout. A file of another version is rebuilt
 // from the ledger.
-const SchemaVersion = 27
+const SchemaVersion = 28
 
 // Times are milliseconds since 1970 UTC. Bodies (source, result, error), actors and
 // usage are JSON as recorded.
@@ -117,7 +117,7 @@ CREATE TABLE IF NOT EXISTS session_refs (
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS session_refs_by_session ON session_refs (tenant, session_id);
 
--- The usage of each tenant: runs that have not ended, bytes of output and of heaps, and
+-- The usage of each tenant: runs that have not ended, bytes of output with artifacts and of heaps, and
 -- the number of sessions, contexts, tagged heaps that no run has left, and short names
 -- of logical sessions.
 CREATE TABLE IF NOT EXISTS tenant_usage (

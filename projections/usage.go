@@ -9,7 +9,7 @@ import (
 type Usage struct {
 	// Runs is the number of runs that have not ended.
 	Runs int64
-	// OutputBytes is the size of the stored output, without voided output.
+	// OutputBytes is the size of the stored output and artifacts, without voided ones.
 	OutputBytes int64
 	// HeapBytes is the size of the heaps that are kept. Each heap counts once with its
 	// restored size, no matter how many runs left it.

@@ -44,6 +44,9 @@ type attempt struct {
 	// from then on; it is true if the end of the execution is recorded.
 	done          chan struct{}
 	isEndRecorded bool
+	// positionMu is held while an event about calls or artifacts is appended: they share the
+	// expected position of the started attempt.
+	positionMu sync.Mutex
 	// memory is the account for the heap that is restored or saved.
 	memory MemoryAccount
 }
@@ -166,9 +169,15 @@ func (a *attempt) run(runCtx context.Context, releaseSlot func()) error {
 	if len(a.in.callableTools) > 0 {
 		x = newHostCallBroker(a)
 	}
+	artifacts := newArtifactRecorder(a)
+	task := a.newTask(timeout, x)
+	task.OnArtifact = artifacts.record
 	var outcome Outcome
 	workErr := recoverPanic(func() (err error) {
-		outcome, err = a.r.opts.Workers.Run(runCtx, a.newTask(timeout, x), p.write)
+		outcome, err = a.r.opts.Workers.Run(runCtx, task, func(ctx context.Context, lines []events.Line) error {
+			artifacts.countLines(lines)
+			return p.write(ctx, lines)
+		})
 		return err
 	})
 	releaseSlot()

@@ -31,6 +31,7 @@
 //     fails before its script starts, such as a turn whose session head cannot be restored
 //   - pump.go: collects output and records it; enforces the output cap
 //   - chunk.go: divides output into chunks that fit an event; replaces invalid text
+//   - artifacts.go: records the artifacts of a script
 //   - outputpace.go: limits the rate of recorded output of all runs
 //   - hostcallbroker.go: records and performs the host calls of a script; decides which answer
 //     or timer it receives next, and sets its clock

@@ -31,7 +31,7 @@ type hostCallBroker struct {
 	// are recorded in the order of their numbers. Used by Call only.
 	lastCallDone chan struct{}
 
-	recordMu sync.Mutex // held while an event about calls is appended: they share an expected position
+	recordMu *sync.Mutex // attempt.positionMu
 
 	mu                sync.Mutex // guards the fields below
 	replay            *recordedAnswers
@@ -53,7 +53,7 @@ type readyAnswer struct {
 func newHostCallBroker(a *attempt) *hostCallBroker {
 	callCtx, cancelCalls := context.WithCancel(a.recordCtx)
 	return &hostCallBroker{
-		callCtx: callCtx, cancelCalls: cancelCalls,
+		callCtx: callCtx, cancelCalls: cancelCalls, recordMu: &a.positionMu,
 		request: a.plan.Request, servers: a.r.opts.Servers, log: a.r.opts.Ledger, start: &a.start, recordCtx: a.recordCtx,
 		startedAt: time.Now(), clockOrigin: a.plan.StartTime, minAnswerTime: a.plan.StartTime, replay: newRecordedAnswers(a.plan.Calls), changeCh: make(chan struct{}),
 	}

@@ -77,6 +77,11 @@ type HostLog interface {
 	RecordReturn(ctx context.Context, r *ledger.StartedAttempt, a ledger.HostReturn) error
 }
 
+// ArtifactLog records the artifacts of scripts.
+type ArtifactLog interface {
+	RecordArtifact(ctx context.Context, r *ledger.StartedAttempt, a ledger.Artifact) error
+}
+
 // Servers calls tools of tool servers for scripts.
 type Servers interface {
 	// Servers returns the names of the tools that a run may call, by server. It may
@@ -104,6 +109,7 @@ type Ledger interface {
 	Planner
 	OutputLog
 	HostLog
+	ArtifactLog
 	Finisher
 }
 

@@ -99,6 +99,10 @@ type Task struct {
 	// Result, in place of a run: no code of a script runs, and there is no heap in the
 	// Outcome. Code MUST be empty, and Stateful set.
 	ListGlobals bool
+	// OnArtifact, if set, is called with each artifact that the script creates, on the
+	// goroutine that passes lines and after the lines that precede it. It owns the bytes and
+	// MAY block. Its context and its error are those of lines in Workers.Run.
+	OnArtifact func(ctx context.Context, a Artifact) error
 	// HideNames omits names that earlier runs chose from warnings, because a warning is
 	// kept when the content of a session is shredded.
 	HideNames bool
@@ -133,6 +137,14 @@ const (
 	TimerInterval  TimerKind = "setInterval"
 	TimerImmediate TimerKind = "setImmediate"
 )
+
+// Artifact is an artifact that a script created. It keeps the limits of package events.
+type Artifact struct {
+	Name, MIME string
+	Bytes      []byte
+	// At is the time on the script's clock.
+	At time.Time
+}
 
 // Host performs the host calls of a running script. Workers call its methods one after
 // another.

@@ -27,7 +27,7 @@
 //   - repl.go: repl: runs each input from the heap of the run before; its own commands.
 //     Package prompt reads the input
 //   - exec.go: exec get, output, watch, cancel, events
-//   - execlist.go, exectext.go, calls.go: exec list, text, calls
+//   - execlist.go, exectext.go, calls.go, artifacts.go: exec list, text, calls, artifacts
 //   - execshow.go, execshowoutput.go: exec show: the summary, and the timeline of events and
 //     output
 //   - heap.go, collect.go: heap list, find, show, tags, tag, untag; heap collect

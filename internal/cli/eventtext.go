@@ -57,6 +57,10 @@ func eventText(e events.CloudEvent) string {
 	case events.TypeHostReturned:
 		d := payload[events.HostReturned](e)
 		return fmt.Sprintf("call %d: %s after %d ms: %s", d.Number, d.Outcome, d.DurationMillis, terminal.OneLine(bodyText(d.Content.Value().Result), 120))
+	case events.TypeExecutionArtifactCreated:
+		d := payload[events.ExecutionArtifactCreated](e)
+		content := d.Content.Value()
+		return terminal.OneLine(fmt.Sprintf("%q, %s, %s", content.Name, content.MIME, terminal.CountNoun(d.Size, "byte")), 200)
 	case events.TypeExecutionReplayed:
 		return replayedText(payload[events.ExecutionReplayed](e))
 	case events.TypeLedgerCheckpointed:
@@ -80,6 +84,9 @@ func replayedText(d events.ExecutionReplayed) string {
 	}
 	if d.Call > 0 {
 		text += fmt.Sprintf(", call %d", d.Call)
+	}
+	if d.Artifact > 0 {
+		text += fmt.Sprintf(", artifact %d", d.Artifact)
 	}
 	return text
 }

@@ -14,15 +14,16 @@ import (
 )
 
 type execCmd struct {
-	List   execListCmd   `cmd:"" help:"List executions, newest first."`
-	Show   execShowCmd   `cmd:"" help:"Show the timeline of an execution."`
-	Get    execGetCmd    `cmd:"" help:"Show every field of an execution."`
-	Output execOutputCmd `cmd:"" help:"Print the output of an execution so far."`
-	Text   execTextCmd   `cmd:"" help:"Print the code, result or error of an execution in full."`
-	Watch  execWatchCmd  `cmd:"" help:"Follow the output of an execution; exit like \"daybook run\"."`
-	Cancel execCancelCmd `cmd:"" help:"Cancel a running execution."`
-	Calls  execCallsCmd  `cmd:"" help:"List the host calls of an execution."`
-	Events execEventsCmd `cmd:"" help:"Print the events of an execution, one CloudEvent per line."`
+	List      execListCmd      `cmd:"" help:"List executions, newest first."`
+	Show      execShowCmd      `cmd:"" help:"Show the timeline of an execution."`
+	Get       execGetCmd       `cmd:"" help:"Show every field of an execution."`
+	Output    execOutputCmd    `cmd:"" help:"Print the output of an execution so far."`
+	Text      execTextCmd      `cmd:"" help:"Print the code, result or error of an execution in full."`
+	Watch     execWatchCmd     `cmd:"" help:"Follow the output of an execution; exit like \"daybook run\"."`
+	Cancel    execCancelCmd    `cmd:"" help:"Cancel a running execution."`
+	Calls     execCallsCmd     `cmd:"" help:"List the host calls of an execution."`
+	Artifacts execArtifactsCmd `cmd:"" help:"List the artifacts of an execution, and save them as files."`
+	Events    execEventsCmd    `cmd:"" help:"Print the events of an execution, one CloudEvent per line."`
 }
 
 type execGetCmd struct {

@@ -104,6 +104,9 @@ func (e shownExecution) print(out *terminal.Screen) {
 	if e.Heap != nil {
 		field("heap", *e.Heap)
 	}
+	if e.Artifacts > 0 {
+		field("artifacts", fmt.Sprintf("%d; daybook exec artifacts %s lists them", e.Artifacts, e.ExecutionID))
+	}
 	if e.Shredded != nil {
 		field("code", "shredded at "+e.Shredded.At)
 		return

@@ -75,7 +75,7 @@ type accessFlags struct {
 
 	Requests    float64 `name:"limit-requests" option:"Access.Limits.RequestsPerSecond" example:"50" help:"HTTP requests, MCP messages and ACP requests per second and tenant; 0 is unlimited." default:"0" placeholder:"N"`
 	Runs        int     `name:"limit-runs" option:"Access.Limits.Runs" help:"Queued and running runs per tenant; more are refused with 429. 0 is unlimited." default:"10000" placeholder:"N"`
-	OutputBytes int64   `name:"limit-output-bytes" option:"Access.Limits.OutputBytes" example:"1073741824" help:"Stored output per tenant, in bytes; no run is accepted above it. 0 is unlimited." default:"0" placeholder:"BYTES"`
+	OutputBytes int64   `name:"limit-output-bytes" option:"Access.Limits.OutputBytes" example:"1073741824" help:"Stored output and artifacts per tenant, in bytes; no run is accepted above it. 0 is unlimited." default:"0" placeholder:"BYTES"`
 	HeapBytes   int64   `name:"limit-heap-bytes" option:"Access.Limits.HeapBytes" example:"1073741824" help:"Stored heaps per tenant, in bytes of restored size; no run is accepted and no tags are set above it. 0 is unlimited." default:"0" placeholder:"BYTES"`
 	Sessions    int     `name:"limit-sessions" option:"Access.Limits.Sessions" help:"Sessions per tenant, logical and named ones together, and as many conversation contexts; more are refused with 429. Also short names of sessions; further sessions have only ids. 0 is unlimited." default:"100000" placeholder:"N"`
 	TaggedHeaps int     `name:"limit-tagged-heaps" option:"Access.Limits.TaggedHeaps" help:"Tagged heaps per tenant that no run has left; more are refused with 429. 0 is unlimited." default:"100000" placeholder:"N"`

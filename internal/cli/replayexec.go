@@ -295,6 +295,9 @@ func printReplay(out *terminal.Screen, r client.Replayed) error {
 		if r.Difference.Call > 0 {
 			out.Printf(", call %d", r.Difference.Call)
 		}
+		if r.Difference.Artifact > 0 {
+			out.Printf(", artifact %d", r.Difference.Artifact)
+		}
 		out.Printf("\n  recorded  %s\n  replayed  %s\n", terminal.OneLine(r.Difference.Recorded, 500), terminal.OneLine(r.Difference.Replayed, 500))
 	case r.Message != "":
 		out.Printf(": %s\n", terminal.OneLine(r.Message, 500))

@@ -180,6 +180,9 @@ func (q *inquiry) executions(list []events.Event) {
 		q.ask("executions", k.of, at, path)
 		q.ask("executions", k.of, at, path+"?wait=0")
 		q.ask("executions", k.of, at+"/calls", path+"/calls")
+		q.ask("executions", k.of, at+"/artifacts", path+"/artifacts")
+		q.ask("executions", k.of, at+"/artifacts/{name}", path+"/artifacts/note")
+		q.ask("executions", k.of, at+"/artifacts/{name}", path+"/artifacts/note?number=1")
 		q.ask("history", k.of, at+"/events", path+"/events")
 		for _, text := range []string{"code", "result", "error"} {
 			q.ask("executions", k.of, at+"/texts/{text}", path+"/texts/"+text)

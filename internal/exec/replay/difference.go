@@ -36,9 +36,10 @@ type Difference struct {
 	// Part is what differs.
 	Part events.ReplayPart
 	// Line is the number of a line of output in the execution, from 1; Call the number of
-	// a host call. 0 for none.
-	Line int64
-	Call int
+	// a host call, Artifact that of an artifact. 0 for none.
+	Line     int64
+	Call     int
+	Artifact int
 	// Recorded and Replayed are the two values, or their parts around the first
 	// difference.
 	Recorded, Replayed string

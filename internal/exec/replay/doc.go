@@ -6,7 +6,7 @@
 // compared and dropped.
 //
 // A run that reached its end is compared to the end: its output with level and time of each
-// line, its calls, status, result, error and heap. A run that was stopped (by its time
+// line, its artifacts, its calls, status, result, error and heap. A run that was stopped (by its time
 // limit, by a client, for lack of memory, with its worker or its server) is compared up to
 // the last recorded line and call; the replay is then stopped.
 //
@@ -19,6 +19,7 @@
 //   - end.go: compares the end of a replay with the recorded end
 //   - output.go: compares output with the record while it is written
 //   - timeline.go: records what a replay does, step by step
+//   - artifacts.go: compares artifacts with the record when they are created
 //   - heaps.go: lists the globals of heaps, which runs no code of their scripts; names the
 //     first global that differs in the heaps of a run and its replay
 //   - gate.go: limits how many replays and lists of globals run at a time, and shares them

@@ -21,6 +21,8 @@ func (p *replay) compare(ctx context.Context, runErr error) (Report, error) {
 		return p.compareStoppedEnd()
 	case p.output.difference != nil: // also if the replay was stopped for another cause at the same time
 		return p.different(*p.output.difference), nil
+	case p.artifacts.difference != nil:
+		return p.different(*p.artifacts.difference), nil
 	case p.isStopped() && recordEnds != nil && recordEnds.Number == 0:
 		return p.compareStopped()
 	case diverged != nil:
@@ -51,7 +53,7 @@ func (p *replay) compareStopped() (Report, error) {
 	switch {
 	case err != nil:
 		return Report{}, err
-	case done && p.host.IsComplete():
+	case done && p.artifacts.isComplete() && p.host.IsComplete():
 		return p.compareStoppedEnd()
 	case p.outcome.Status == events.StatusTimedOut:
 		return p.impossible(ReasonTimeout, "the replay did not reach the last recorded line and call within its time limit"), nil
@@ -60,6 +62,9 @@ func (p *replay) compareStopped() (Report, error) {
 		return p.impossible(p.outcome.Reason, "the replay did not reach the last recorded line and call: "+excerpt(p.outcome.Error, 0, 0)), nil
 	}
 	if err := p.output.end(nil); !errors.Is(err, errDiffers) {
+		if err == nil && !p.artifacts.isComplete() {
+			return p.different(p.artifacts.missing()), nil
+		}
 		return p.different(p.missingCall()), err
 	}
 	return p.different(*p.output.difference), nil
@@ -76,7 +81,15 @@ func (p *replay) compareStoppedEnd() (Report, error) {
 	if h := p.rec.Ending.Heap; h != nil {
 		return p.different(Difference{Part: events.ReplayHeap, Recorded: describeHeap(h), Replayed: describeHeap(nil)}), nil
 	}
-	return p.identical(events.ReplayOutput, events.ReplayCalls), nil
+	return p.identical(append([]events.ReplayPart{events.ReplayOutput}, append(p.artifactPart(), events.ReplayCalls)...)...), nil
+}
+
+// artifactPart returns the part of artifacts if there are any, otherwise nothing.
+func (p *replay) artifactPart() []events.ReplayPart {
+	if len(p.artifacts.recorded) == 0 {
+		return nil
+	}
+	return []events.ReplayPart{events.ReplayArtifacts}
 }
 
 func (p *replay) missingCall() Difference {
@@ -107,7 +120,10 @@ func (p *replay) compareEnd(ctx context.Context) (Report, error) {
 	} else if err != nil {
 		return Report{}, err
 	}
-	compared := []events.ReplayPart{events.ReplayOutput, events.ReplayCalls, events.ReplayStatus}
+	compared := append([]events.ReplayPart{events.ReplayOutput}, append(p.artifactPart(), events.ReplayCalls, events.ReplayStatus)...)
+	if !p.artifacts.isComplete() {
+		return p.different(p.artifacts.missing()), nil
+	}
 	if !p.host.IsComplete() {
 		return p.different(p.missingCall()), nil
 	}

@@ -129,6 +129,7 @@ type replay struct {
 	inputSize int64 // of the input heap in bytes
 	host      *runner.ReplayHost
 	output    *outputComparison
+	artifacts *artifactComparison
 	outcome   runner.Outcome
 	heap      string    // the hash of the heap in outcome; empty for none
 	timeline  *recorder // nil for none
@@ -186,6 +187,7 @@ func (p *replay) replay(ctx context.Context) (Report, error) {
 	}
 	p.output = compareOutput(ctx, p.rec.Output, p.rec.Started.FirstLine)
 	defer p.output.stop()
+	p.artifacts = &artifactComparison{recorded: p.rec.Artifacts, keyedHash: p.rec.KeyedHash, line: p.rec.Started.FirstLine}
 	if runner.IsRefusal(p.rec.Ending.Reason) {
 		if nothing, err := p.output.isReproduced(); err != nil {
 			return Report{}, err
@@ -207,7 +209,7 @@ func (p *replay) replay(ctx context.Context) (Report, error) {
 		}
 		return *report, err
 	}
-	p.output.isStopped = p.isStopped()
+	p.output.isStopped, p.artifacts.isStopped = p.isStopped(), p.isStopped()
 	p.output.isTruncated = p.rec.Ending.Output != nil && p.rec.Ending.Output.Truncated
 	if p.output.isStopped {
 		nothing, err := p.isReproduced()
@@ -251,6 +253,7 @@ func (p *replay) noteEnd(runErr error, compared Report) {
 
 // takeLines compares output while it is written.
 func (p *replay) takeLines(_ context.Context, lines []events.Line) error {
+	p.artifacts.countLines(lines)
 	for _, l := range lines {
 		p.timeline.takeLine(l)
 		if err := p.output.take(l); err != nil {
@@ -343,11 +346,11 @@ func (p *replay) toolOf(number int) string {
 	return ""
 }
 
-// isReproduced reports whether the replay has written all recorded output and has made all
-// recorded calls.
+// isReproduced reports whether the replay has written all recorded output, has created all
+// recorded artifacts and has made all recorded calls.
 func (p *replay) isReproduced() (bool, error) {
 	done, err := p.output.isReproduced()
-	return done && p.host.IsComplete(), err
+	return done && p.artifacts.isComplete() && p.host.IsComplete(), err
 }
 
 // newTask returns the task of the recorded run. If it cannot be run, newTask returns the
@@ -404,7 +407,7 @@ func (p *replay) newTask(ctx context.Context) (t runner.Task, report *Report, er
 	t = runner.Task{
 		Tenant: req.Tenant, Session: req.SessionID, Code: code, FileName: req.ShownFileName(), Globals: globals, Heap: heap, Stateful: req.Stateful,
 		HeapLimitBytes: limit, ArrayBufferLimitBytes: limit, Seed: p.rec.Seed, Start: s.StartTime.Time, SkipWaits: true, HideNames: req.ContentKeyID() != "",
-		Timeout: timeoutOf(s.Limits),
+		Timeout: timeoutOf(s.Limits), OnArtifact: p.takeArtifact,
 	}
 	if len(p.rec.Callable) > 0 {
 		t.Servers, t.Host = p.rec.Callable, p

@@ -160,6 +160,9 @@ func describe(r replay.Report) string {
 		if d.Call > 0 {
 			text += fmt.Sprintf(" call %d", d.Call)
 		}
+		if d.Artifact > 0 {
+			text += fmt.Sprintf(" artifact %d", d.Artifact)
+		}
 		text += fmt.Sprintf(": %q, %q", d.Recorded, d.Replayed)
 	}
 	return text
@@ -482,6 +485,50 @@ func TestCallsThatWereNotSent(t *testing.T) {
 				t.Errorf("%s, with %d calls: %s, want %s", test.name, len(rec.Calls), got, want)
 			}
 		}
+	}
+}
+
+// A difference of any part of an artifact is found, and so is an artifact that is missing or
+// that the record lacks.
+func TestReplayOfArtifacts(t *testing.T) {
+	s := newTestServer(t)
+	const code = `console.log("one"); artifact("a", "text/plain", "tea"); await new Promise(r => setTimeout(r, 2)); artifact("b", "image/png", new Uint8Array([1, 2])); "done"`
+	for _, test := range []struct {
+		name, from, to, want string
+	}{
+		{"nothing", "", "", "identical"},
+		{"a byte", `"tea"`, `"ten"`, `different: artifacts artifact 1: "\"a\" (text/plain) of 3 bytes, SHA-256 `},
+		{"a name", `"b"`, `"c"`, `different: artifacts artifact 2: "\"b\" (image/png)`},
+		{"a type", `image/png`, `image/gif`, `different: artifacts artifact 2`},
+		{"a time", `setTimeout(r, 2)`, `setTimeout(r, 3)`, `different: artifacts artifact 2`},
+		{"its place in the output", `"text/plain", "tea");`, `"text/plain", "tea"); console.log();`, `different: output line 2`},
+		{"a missing one", `artifact("b", "image/png", new Uint8Array([1, 2]));`, ``, `different: artifacts artifact 2`},
+		{"a further one", `"done"`, `artifact("x", "a/b", ""); "done"`, `different: artifacts artifact 3: "(no further artifact)"`},
+	} {
+		rec := s.run(code)
+		content := *rec.Request.Content.Plain
+		content.Source.Text = strings.Replace(content.Source.Text, test.from, test.to, 1)
+		rec.Request.Content.Plain, rec.Request.SourceSHA256 = &content, events.Hash([]byte(content.Source.Text))
+		if got := describe(s.replay(rec, s.pool)); !strings.HasPrefix(got, test.want) {
+			t.Errorf("%s: %s, want %s", test.name, got, test.want)
+		}
+	}
+
+	second := func(s *ledger.Submission) { s.ExecutionTimeoutSecs = new(1) }
+	stopped := s.run(`artifact("a", "a/b", "1"); artifact("b", "a/b", "2"); for (;;);`, second)
+	if len(stopped.Artifacts) != 2 {
+		t.Fatalf("%d artifacts", len(stopped.Artifacts))
+	}
+	if got := describe(s.replay(stopped, s.pool)); got != "identical, stopped" {
+		t.Errorf("a stopped run: %s", got)
+	}
+	stopped.Artifacts = stopped.Artifacts[:1] // the last may not be recorded
+	if got := describe(s.replay(stopped, s.pool)); got != "identical, stopped" {
+		t.Errorf("a stopped run without its last artifact: %s", got)
+	}
+	stopped.Artifacts[0].SHA256 = events.Hash([]byte("3"))
+	if got := describe(s.replay(stopped, s.pool)); !strings.HasPrefix(got, "different, stopped: artifacts artifact 1") {
+		t.Errorf("a stopped run with another artifact: %s", got)
 	}
 }
 

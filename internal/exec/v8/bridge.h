@@ -136,6 +136,9 @@ int daybook_write(uintptr_t output, int level, double clock_ms, char* text, size
 // setTimeout, 1 for setInterval, 2 for setImmediate. delay_ms is the delay that it was set
 // with. name is that of the callback. Returns 0 to continue, another value to end the run.
 int daybook_fired(uintptr_t timers, double clock_ms, int kind, double delay_ms, daybook_bytes name);
+// Implemented in Go. Passes an artifact on; data may be NULL if it has no bytes. output is
+// that of daybook_write. Returns 0 to continue, another value to end the run.
+int daybook_artifact(uintptr_t output, double clock_ms, daybook_bytes name, daybook_bytes mime, daybook_bytes content);
 
 // The result of a wait for the host.
 enum {

@@ -36,6 +36,18 @@ func daybook_write(output C.uintptr_t, level C.int, clock C.double, text *C.char
 	return 0
 }
 
+//export daybook_artifact
+func daybook_artifact(output C.uintptr_t, clock C.double, name, mime, content C.daybook_bytes) C.int {
+	out, ok := cgo.Handle(output).Value().(ArtifactOutput)
+	if !ok {
+		return 0
+	}
+	if err := out.WriteArtifact(string(goBytes(name)), string(goBytes(mime)), fromMillis(float64(clock)), goBytes(content)); err != nil {
+		return 1
+	}
+	return 0
+}
+
 // goBytes returns a view of b, which is valid during the call from or to C.
 func goBytes(b C.daybook_bytes) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(b.data)), int(b.size))

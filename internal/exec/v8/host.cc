@@ -305,6 +305,58 @@ void host_take_text(const Info& info) {
   current->computed = {};
 }
 
+// host.artifact(name, mime, bytes) passes an artifact on. bytes is a string, an ArrayBuffer
+// or a view. It returns why the artifact exceeds a limit, or undefined.
+void host_artifact(const Info& info) {
+  Isolate* isolate = info.GetIsolate();
+  bool valid = info.Length() >= 3 && info[0]->FullIsString() && info[1]->FullIsString();
+  bool is_string = valid && info[2]->FullIsString();
+  bool is_view = valid && (info[2]->IsTypedArray() || info[2]->IsDataView());
+  if (!is_string && !is_view && !(valid && info[2]->IsArrayBuffer())) {
+    throw_type_error(isolate, "host.artifact needs two strings and bytes");
+    return;
+  }
+  auto refuse = [&](const std::string& why) { info.Return(new_string(isolate, why.c_str())); };
+  constexpr size_t kMaxName = 256;
+  constexpr size_t kMaxBytes = size_t{16} << 20;
+  constexpr size_t kMaxTotal = size_t{256} << 20;
+  constexpr int kMaxCount = 1000;
+  bool cut = false;
+  std::string name = to_utf8(isolate, info[0].As<v8::String>(), kMaxName, &cut);
+  if (cut) return refuse("key must be at most 256 bytes of UTF-8");
+  std::string mime = to_utf8(isolate, info[1].As<v8::String>(), kMaxName, &cut);
+
+  std::string text;
+  const char* data = nullptr;
+  size_t size = 0;
+  if (is_string) {
+    size = info[2].As<v8::String>()->Utf8LengthV2(isolate);
+    if (size <= kMaxBytes) {
+      text = to_utf8(isolate, info[2].As<v8::String>(), kMaxBytes, &cut);
+      data = text.data();
+      size = text.size();
+    }
+  } else if (is_view) {
+    auto view = info[2].As<v8::ArrayBufferView>();
+    size = view->ByteLength();
+    if (size > 0) data = static_cast<const char*>(view->Buffer()->Data()) + view->ByteOffset();
+  } else {
+    auto buffer = info[2].As<v8::ArrayBuffer>();
+    size = buffer->ByteLength();
+    data = static_cast<const char*>(buffer->Data());
+  }
+  if (size > kMaxBytes) return refuse("payload exceeds 16777216 bytes (got " + std::to_string(size) + ")");
+  if (current->artifacts >= kMaxCount) return refuse("a run creates at most 1000 artifacts");
+  if (size > kMaxTotal - current->artifact_bytes) return refuse("the artifacts of a run have at most 268435456 bytes in total");
+  current->artifacts++;
+  current->artifact_bytes += size;
+  auto view_of = [](const std::string& s) { return daybook_bytes{s.data(), s.size()}; };
+  if (current->output != 0 &&
+      daybook_artifact(current->output, current->clock_ms, view_of(name), view_of(mime), daybook_bytes{data, size}) != 0) {
+    isolate->TerminateExecution();
+  }
+}
+
 struct Native {
   const char* name;
   v8::FunctionCallback callback;
@@ -328,6 +380,7 @@ constexpr Native kNatives[] = {
     {"compute", host_compute},
     {"takeBytes", host_take_bytes},
     {"takeText", host_take_text},
+    {"artifact", host_artifact},
 };
 constexpr size_t kNativeCount = sizeof kNatives / sizeof kNatives[0];
 

@@ -46,7 +46,8 @@ type Config struct {
 	Seed [16]byte
 	// Start is the first time that the script's clock shows, in microseconds.
 	Start time.Time
-	// Output receives console messages when they are written. Nil discards them.
+	// Output receives console messages when they are written, and artifacts if it is an
+	// ArtifactOutput. Nil discards them.
 	Output Output
 	// Servers has the tools that the script may call: a JSON object with the names of the
 	// tools of each tool server, by the name of the server. Empty means none.
@@ -96,6 +97,15 @@ type Output interface {
 	// WriteMessage receives one message of valid UTF-8 without the final line end. It
 	// MUST NOT keep text. An error ends the run.
 	WriteMessage(level uint8, at time.Time, text []byte) error
+}
+
+// ArtifactOutput is an Output that also receives artifacts. Another Output drops them.
+type ArtifactOutput interface {
+	Output
+	// WriteArtifact receives an artifact, whose name and media type are valid UTF-8, after
+	// the messages that the script wrote before it. It MUST NOT keep content. An error
+	// ends the run.
+	WriteArtifact(name, mime string, at time.Time, content []byte) error
 }
 
 // Host performs the host calls of a script. Its methods are called on the isolate's thread.

@@ -51,6 +51,8 @@ struct daybook_isolate {
   uintptr_t output;
   uintptr_t host;
   int pending_calls = 0;  // host calls without an answer
+  int artifacts = 0;          // created by the run
+  size_t artifact_bytes = 0;  // of these artifacts
   double start_ms;
   double clock_ms;
 

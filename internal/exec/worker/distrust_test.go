@@ -29,6 +29,9 @@ func TestWorkerBreaksProtocol(t *testing.T) {
 		"calls a tool that is not offered", "calls a server without a name", "repeats a call", "skips a call", "calls with huge arguments", "calls with no arguments", "calls with arguments that are not UTF-8",
 		"more arguments than announced", "lines among arguments", "more calls at a time", "waits for no call", "waits until an invalid time", "calls after the end",
 		"completes with a call pending", "reports a timer that is not asked for", "counts timers that are not asked for",
+		"artifact without a name", "artifact with a control character in its name", "artifact with a long name", "artifact with a malformed type", "artifact of a negative size",
+		"huge artifact", "artifact at an impossible time", "artifact that is not JSON", "artifact larger than announced", "lines in an artifact", "end in an artifact",
+		"call in an artifact", "empty data in an artifact", "artifact among arguments", "artifact after the end", "more artifacts", "artifacts of too many bytes",
 	} {
 		t.Run(how, func(t *testing.T) {
 			pool := hostilePool(t, how)

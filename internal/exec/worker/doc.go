@@ -32,6 +32,7 @@
 //   - carried.go: checks what a worker reports of its input heap, and words the warnings
 //     about it
 //   - hostcall.go: limits host calls, checks their frames, and passes calls and answers on
+//   - artifact.go: limits artifacts and checks their frames; sends them in the worker
 //   - memory.go: kills a worker that takes more memory than its run may
 //   - cputime.go: measures the CPU time of a run from outside the worker
 //

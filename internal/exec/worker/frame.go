@@ -36,6 +36,7 @@ const (
 	frameCall     frameType = 'C' // callHeader, then the arguments in data frames
 	frameWait     frameType = 'W' // waitMessage; until the parent answers, the worker may send only an end frame
 	frameTimer    frameType = 'F' // timerMessage; only if the task asks for it
+	frameArtifact frameType = 'G' // artifactHeader, then the bytes in data frames
 	frameEnd      frameType = 'E' // endHeader, then its bodies in data frames
 
 	// Both directions.

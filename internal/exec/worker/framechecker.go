@@ -30,10 +30,12 @@ type frameChecker struct {
 	carried      *v8.Carried
 	// hideNames omits names that scripts chose from warnings.
 	hideNames  bool
-	hasCodeRun bool // the worker sent lines, a call or a wait, so code has run
+	hasCodeRun bool // the worker sent lines, an artifact, a call or a wait, so code has run
 	calls      calls
 	timers     timers
 	call       *call // a complete call that is to be performed
+	artifacts  artifacts
+	artifact   *runner.Artifact // a complete artifact that is to be passed on
 
 	accepted   bool
 	hasEnd     bool // the end header was received; its bodies follow
@@ -69,6 +71,11 @@ func (c *frameChecker) take(t frameType, payload []byte) ([]events.Line, error) 
 			return nil, fmt.Errorf("%w: frame %q instead of arguments", errProtocol, t)
 		}
 		return nil, c.wrapProtocolError(c.calls.takeArguments(payload))
+	case c.artifacts.receiving != nil:
+		if t != frameData {
+			return nil, fmt.Errorf("%w: frame %q instead of an artifact", errProtocol, t)
+		}
+		return nil, c.takeArtifact(c.artifacts.takeBytes(payload))
 	case c.calls.isWaiting && t != frameEnd && !c.hasEnd:
 		return nil, fmt.Errorf("%w: frame %q while it waits", errProtocol, t)
 	case t == frameCall && !c.hasEnd:
@@ -80,6 +87,9 @@ func (c *frameChecker) take(t frameType, payload []byte) ([]events.Line, error) 
 	case t == frameTimer && !c.hasEnd:
 		c.hasCodeRun = true
 		return nil, c.wrapProtocolError(nil, c.timers.take(payload))
+	case t == frameArtifact && !c.hasEnd:
+		c.hasCodeRun = true
+		return nil, c.takeArtifact(c.artifacts.takeHeader(payload))
 	case t == frameLines && !c.hasEnd:
 		c.hasCodeRun = true
 		lines, err := parseLines(payload)
@@ -103,6 +113,16 @@ func (c *frameChecker) wrapProtocolError(whole *call, err error) error {
 		return fmt.Errorf("%w: %w", errProtocol, err)
 	}
 	c.call = whole
+	return err
+}
+
+// takeArtifact stores a complete artifact, or nil, in c.artifact. It wraps an error in
+// errProtocol.
+func (c *frameChecker) takeArtifact(whole *runner.Artifact, err error) error {
+	if err != nil && !errors.Is(err, errProtocol) {
+		return fmt.Errorf("%w: %w", errProtocol, err)
+	}
+	c.artifact = whole
 	return err
 }
 

@@ -17,6 +17,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"daybook/events"
 	"daybook/internal/exec/sandbox"
 	"daybook/internal/exec/v8"
 	"daybook/internal/exec/worker"
@@ -71,6 +72,10 @@ func misbehave(how string) {
 
 	call := func(number, size int) string {
 		return fmt.Sprintf(`{"number":%d,"server":"s","tool":"t","size":%d}`, number, size)
+	}
+	artifact := func(name, mime string, size int) string {
+		b, _ := json.Marshal(map[string]any{"name": name, "mime": mime, "at_micros": 0, "size": size})
+		return string(b)
 	}
 	if how == "never ready" {
 		hang()
@@ -164,6 +169,56 @@ func misbehave(how string) {
 		for n := range 17 {
 			send('C', call(n+1, 2))
 			send('D', "{}")
+		}
+	case "artifact without a name":
+		send('G', artifact("", "a/b", 0))
+	case "artifact with a control character in its name":
+		send('G', artifact("a\u0000b", "a/b", 0))
+	case "artifact with a long name":
+		send('G', artifact(strings.Repeat("n", events.ArtifactMaxName+1), "a/b", 0))
+	case "artifact with a malformed type":
+		send('G', artifact("n", "a/b\r\nx: y", 0))
+	case "artifact of a negative size":
+		send('G', artifact("n", "a/b", -1))
+	case "huge artifact":
+		send('G', artifact("n", "a/b", events.ArtifactMaxBytes+1))
+	case "artifact at an impossible time":
+		send('G', `{"name":"n","mime":"a/b","at_micros":9223372036854775807,"size":0}`)
+	case "artifact that is not JSON":
+		send('G', "\xff")
+	case "artifact larger than announced":
+		send('G', artifact("n", "a/b", 2))
+		send('D', "123")
+	case "lines in an artifact":
+		send('G', artifact("n", "a/b", 2))
+		send('D', "1")
+		send('L', line)
+	case "end in an artifact":
+		send('G', artifact("n", "a/b", 2))
+		send('E', end("{}"))
+	case "call in an artifact":
+		send('G', artifact("n", "a/b", 2))
+		send('C', call(1, 2))
+	case "empty data in an artifact":
+		send('G', artifact("n", "a/b", 2))
+		send('D', "")
+	case "artifact among arguments":
+		send('C', call(1, 2))
+		send('G', artifact("n", "a/b", 0))
+	case "artifact after the end":
+		send('E', end("{}"))
+		send('G', artifact("n", "a/b", 0))
+	case "more artifacts":
+		for range events.ArtifactMaxCount + 1 {
+			send('G', artifact("n", "a/b", 0))
+		}
+	case "artifacts of too many bytes":
+		piece := strings.Repeat("x", 1<<19)
+		for range events.ArtifactMaxTotal/events.ArtifactMaxBytes + 1 {
+			send('G', artifact("n", "a/b", events.ArtifactMaxBytes))
+			for range events.ArtifactMaxBytes / len(piece) {
+				send('D', piece)
+			}
 		}
 	case "waits for no call":
 		send('W', `{"timed":false,"due_micros":0}`)

@@ -184,6 +184,15 @@ func (p *process) perform(ctx context.Context, t *runner.Task, lines func(contex
 				w.stopRun(fmt.Errorf("process a timer: %w", err), false, cancelGrace)
 			}
 		}
+		if created := c.artifact; created != nil {
+			c.artifact = nil
+			if t.OnArtifact != nil && !discard {
+				if err := t.OnArtifact(lineCtx, *created); err != nil {
+					discard = true
+					w.stopRun(fmt.Errorf("process an artifact: %w", err), false, cancelGrace)
+				}
+			}
+		}
 		if t.Host != nil && hostCtx.Err() == nil {
 			if err := p.serveHostCalls(hostCtx, &c, t.Host); err != nil {
 				w.stopRun(fmt.Errorf("perform a host call: %w", err), false, cancelGrace)

@@ -279,6 +279,7 @@ func (s *server) run(j *job) error {
 	defer s.isolateMu.Unlock()
 
 	sink := newLineSink(func(b []byte) error { return s.frame(frameLines, b) })
+	sink.writeArtifact = s.artifact
 	link := s.newLink(sink)
 	defer s.dropLink()
 	var timers v8.Timers

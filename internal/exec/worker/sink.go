@@ -18,6 +18,8 @@ const (
 // many lines take few large frames.
 type lineSink struct {
 	write func(payload []byte) error
+	// writeArtifact writes an artifact; nil to drop artifacts.
+	writeArtifact func(h artifactHeader, content []byte) error
 
 	mu      sync.Mutex // guards the fields below
 	changed *sync.Cond
@@ -63,6 +65,19 @@ func (s *lineSink) WriteMessage(level uint8, at time.Time, text []byte) error {
 		}
 		text = rest
 	}
+}
+
+// WriteArtifact writes an artifact after the lines that were added before it. It blocks until
+// the artifact is in the pipe.
+func (s *lineSink) WriteArtifact(name, mime string, at time.Time, content []byte) error {
+	if s.writeArtifact == nil {
+		return nil
+	}
+	if err := s.flush(); err != nil {
+		return err
+	}
+	micros := min(max(at.UnixMicro(), earliestLine), latestLine)
+	return s.writeArtifact(artifactHeader{Name: name, MIME: mime, AtMicros: micros, Size: len(content)}, content)
 }
 
 func (s *lineSink) add(level uint8, at int64, continued bool, text []byte) error {

@@ -17,8 +17,8 @@ type Limits struct {
 	RequestsPerSecond float64
 	// Runs bounds the queued and running executions of a tenant.
 	Runs int
-	// OutputBytes and HeapBytes bound the stored output and heaps of a tenant, in
-	// bytes, at the time when a run is accepted. Heaps count with their uncompressed
+	// OutputBytes and HeapBytes bound the stored output with artifacts, and the heaps, of a
+	// tenant, in bytes, at the time when a run is accepted. Heaps count with their uncompressed
 	// size.
 	OutputBytes, HeapBytes int64
 	// Streams bounds the event streams that a principal holds open.

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"daybook/httpapi"
@@ -154,6 +155,33 @@ type Calls struct {
 // Calls returns the host calls of an execution.
 func (c *Client) Calls(ctx context.Context, id string) (Answer[Calls], error) {
 	return call[Calls](ctx, c, http.MethodGet, executionPath(id)+"/calls", nil)
+}
+
+// Artifact describes an artifact.
+type Artifact = projections.Artifact
+
+// Artifacts are the artifacts of an execution.
+type Artifacts struct {
+	Artifacts []Artifact `json:"artifacts"`
+}
+
+// Artifacts returns the artifacts of an execution, without their bytes.
+func (c *Client) Artifacts(ctx context.Context, id string) (Answer[Artifacts], error) {
+	return call[Artifacts](ctx, c, http.MethodGet, executionPath(id)+"/artifacts", nil)
+}
+
+// Artifact opens the bytes of an artifact: the last one with the name, or the one with the
+// number if it is not 0. The caller MUST close it.
+func (c *Client) Artifact(ctx context.Context, id, name string, artifact int) (io.ReadCloser, error) {
+	segment := url.PathEscape(name)
+	if strings.Trim(segment, ".") == "" { // a step in a path
+		segment = strings.ReplaceAll(segment, ".", "%2E")
+	}
+	resp, err := c.Send(ctx, http.MethodGet, executionPath(id)+"/artifacts/"+segment+query("number", number(artifact)), nil)
+	if err != nil {
+		return nil, err
+	}
+	return resp.Body, nil
 }
 
 // Output returns output of an execution, starting at the byte offset, which counts from 0.
