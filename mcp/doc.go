@@ -44,6 +44,7 @@
 //     cancelled its call or disconnected
 //   - executions.go: reads, lists and cancels executions; decides which members of an
 //     execution a client sees; reads output
+//   - artifacts.go: decides which artifacts an answer contains; reads artifacts as resources
 //   - preview.go: decides how much of a long result or error an answer contains
 //   - heaps.go: finds heaps by tags; reads, replaces and deletes tags
 //   - sessions.go: lists named sessions and their entries

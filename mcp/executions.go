@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
 	"daybook/events"
 	"daybook/internal/link"
 	"daybook/internal/resources/budget"
@@ -78,16 +80,17 @@ func statusField() field {
 // help a client to use the run.
 type executionAnswer struct {
 	projections.Execution
-	Queued          bool     `json:"queued"`
-	RequestedAt     string   `json:"requested_at"`
-	QueuedMillis    *int64   `json:"queued_ms,omitempty"`
-	TotalLines      int64    `json:"total_lines"`
-	TotalBytes      int64    `json:"total_bytes"`
-	ResultTruncated bool     `json:"result_truncated,omitempty"`
-	ResultPreview   bool     `json:"result_preview,omitempty"`
-	ErrorPreview    bool     `json:"error_preview,omitempty"`
-	Pristine        *bool    `json:"pristine,omitempty"`
-	Warnings        []string `json:"warnings,omitempty"`
+	Queued          bool             `json:"queued"`
+	RequestedAt     string           `json:"requested_at"`
+	QueuedMillis    *int64           `json:"queued_ms,omitempty"`
+	TotalLines      int64            `json:"total_lines"`
+	TotalBytes      int64            `json:"total_bytes"`
+	ResultTruncated bool             `json:"result_truncated,omitempty"`
+	ResultPreview   bool             `json:"result_preview,omitempty"`
+	ErrorPreview    bool             `json:"error_preview,omitempty"`
+	Artifacts       []artifactAnswer `json:"artifacts,omitempty"`
+	Pristine        *bool            `json:"pristine,omitempty"`
+	Warnings        []string         `json:"warnings,omitempty"`
 	// cutTexts holds the texts that were cut when they were read: the full size of each in
 	// bytes, by its name.
 	cutTexts map[string]int64
@@ -102,7 +105,7 @@ func executionFields() []field {
 		typedField("queued", "boolean"), typedField("requested_at", "string"), optionalField(typedField("queued_ms", "integer")), typedField("total_lines", "integer"), typedField("total_bytes", "integer"),
 		optionalField(typedField("output", "string")), optionalField(typedField("next_line_offset", "integer")), optionalField(typedField("next_byte_offset", "integer")), optionalField(typedField("has_more", "boolean")),
 		optionalField(typedField("result_truncated", "boolean")), optionalField(typedField("result_preview", "boolean")), optionalField(typedField("error_preview", "boolean")),
-		optionalField(typedField("pristine", "boolean")), optionalField(listField("warnings", object{{"type", "string"}})),
+		artifactField(), optionalField(typedField("pristine", "boolean")), optionalField(listField("warnings", object{{"type", "string"}})),
 	}
 }
 
@@ -115,7 +118,11 @@ func (s *Server) getExecution(ctx context.Context, c caller, a arguments) (answe
 		}
 		shown := showExecution(d)
 		links := preview(&shown)
-		return answer{links: links, value: shown}, nil
+		var blocks []sdk.Content
+		if shown.Artifacts, blocks, err = s.artifactsOf(ctx, d); err != nil {
+			return answer{}, aboutExecution(id, err)
+		}
+		return answer{links: links, blocks: blocks, value: shown}, nil
 	}
 	if err := checkWait(a); err != nil {
 		return answer{}, err

@@ -132,6 +132,18 @@ func (f *fakeStack) Executions(context.Context, string, projections.ExecutionFil
 	return projections.ExecutionPage{}, nil
 }
 
+func (f *fakeStack) Artifacts(context.Context, string, string) ([]projections.Artifact, error) {
+	return nil, events.ErrNotFound
+}
+
+func (f *fakeStack) Artifact(context.Context, string, string, string, int) (projections.Artifact, error) {
+	return projections.Artifact{}, events.ErrNotFound
+}
+
+func (f *fakeStack) ArtifactBytes(context.Context, string, projections.Artifact) ([]byte, error) {
+	return nil, events.ErrNotFound
+}
+
 func (f *fakeStack) Output(_ context.Context, _, id string, q projections.OutputQuery) (projections.OutputPage, error) {
 	if f.output == nil {
 		return projections.OutputPage{}, events.ErrNotFound

@@ -47,6 +47,11 @@ type Executions interface {
 	ExecutionText(ctx context.Context, tenant, id, name string) (string, error)
 	Executions(ctx context.Context, tenant string, f projections.ExecutionFilter) (projections.ExecutionPage, error)
 	Output(ctx context.Context, tenant, id string, q projections.OutputQuery) (projections.OutputPage, error)
+	Artifacts(ctx context.Context, tenant, id string) ([]projections.Artifact, error)
+	// Artifact returns the last artifact with a name, or the one with a number if it is
+	// not 0. ArtifactBytes reads its bytes.
+	Artifact(ctx context.Context, tenant, id, name string, number int) (projections.Artifact, error)
+	ArtifactBytes(ctx context.Context, tenant string, f projections.Artifact) ([]byte, error)
 	// Lines returns up to limit complete lines of output. from is the 1-based number of the
 	// first line.
 	Lines(ctx context.Context, tenant, id string, from int64, limit int) ([]projections.OutputLine, events.Status, error)

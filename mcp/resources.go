@@ -23,8 +23,13 @@ type resource struct {
 	name, title, description string
 	// scheme and suffix enclose the id or name in the address.
 	scheme, suffix string
-	mime           string
-	read           func(ctx context.Context, named string) (text string, err error)
+	// inner, if set, encloses the id together with scheme. A name follows it, and read gets
+	// the id, "/" and the name.
+	inner string
+	mime  string
+	read  func(ctx context.Context, named string) (text string, err error)
+	// readBytes replaces read for bytes of a media type that differs among the objects.
+	readBytes func(ctx context.Context, named string) (mime string, content []byte, err error)
 	// version returns a text that changes whenever the text of read does.
 	version func(ctx context.Context, named string) (string, error)
 	// Reads of a resource with skipContext are not noted in the conversation context.
@@ -91,6 +96,7 @@ func (s *Server) resources() []resource {
 				return strconv.FormatInt(n, 10), err
 			},
 		},
+		s.artifactResource(),
 		s.contextResource(),
 	}
 }
@@ -114,6 +120,9 @@ func (r resource) template() *sdk.ResourceTemplate {
 	if variable == "" {
 		variable = "id"
 	}
+	if r.inner != "" {
+		variable += "}" + r.inner + "{name"
+	}
 	return &sdk.ResourceTemplate{
 		Name: r.name, Title: r.title, Description: r.description, MIMEType: r.mime,
 		URITemplate: r.scheme + "{" + variable + "}" + r.suffix,
@@ -126,6 +135,11 @@ func (r resource) nameIn(uri string) (string, bool) {
 	rest, ok := strings.CutPrefix(uri, r.scheme)
 	if !ok {
 		return "", false
+	}
+	if r.inner != "" {
+		id, name, ok := strings.Cut(rest, r.inner)
+		name, err := url.PathUnescape(name)
+		return id + "/" + name, ok && err == nil && id != "" && name != "" && !strings.ContainsAny(id, "/%")
 	}
 	if rest, ok = strings.CutSuffix(rest, r.suffix); !ok || strings.Contains(rest, "/") {
 		return "", false
@@ -151,6 +165,13 @@ func (s *Server) resourceHandler(r resource) sdk.ResourceHandler {
 		defer stop()
 		if err := takePermit(ctx); err != nil {
 			return nil, s.resourceError(ctx, uri, err)
+		}
+		if r.readBytes != nil {
+			mime, content, err := r.readBytes(ctx, name)
+			if err != nil {
+				return nil, s.resourceError(ctx, uri, err)
+			}
+			return &sdk.ReadResourceResult{Contents: []*sdk.ResourceContents{resourceContents(uri, mime, content)}}, nil
 		}
 		text, err := r.read(ctx, name)
 		if err == nil {
@@ -188,7 +209,7 @@ func (s *Server) refuseBadAddresses(next sdk.MethodHandler) sdk.MethodHandler {
 // maxURIBytes bounds an address, in bytes. The longest session name fits, escaped.
 const maxURIBytes = 4 << 10
 
-const unknownAddress = "nothing is recorded at this address; a uri is execution://{id}, execution://{id}/output, execution://{id}/result, execution://{id}/error, heap://{hash}, session://{name} or, under that name, session://{name}/context"
+const unknownAddress = "nothing is recorded at this address; a uri is execution://{id}, execution://{id}/output, execution://{id}/result, execution://{id}/error, execution://{id}/artifacts/{name}, heap://{hash}, session://{name} or, under that name, session://{name}/context"
 
 // resourceError returns the JSON-RPC error for an address that cannot be read.
 func (s *Server) resourceError(ctx context.Context, uri string, err error) error {

@@ -26,7 +26,7 @@ func TestResources(t *testing.T) {
 	var templates struct {
 		ResourceTemplates []struct{ URITemplate string }
 	}
-	if err := json.Unmarshal(p.call("resources/templates/list", `{}`), &templates); err != nil || len(templates.ResourceTemplates) != 7 {
+	if err := json.Unmarshal(p.call("resources/templates/list", `{}`), &templates); err != nil || len(templates.ResourceTemplates) != 8 {
 		t.Fatalf("templates: %+v, %v", templates, err)
 	}
 	var run struct {

@@ -33,7 +33,7 @@ func (s *Server) statelessTools() []tool {
 		name: "run_js", title: "Run JavaScript", description: about,
 		destructive: s.callsServers(), openWorld: s.callsServers(),
 		input:  append([]property{codeProperty}, limitProperties...),
-		output: objectSchema(typedField("output", "string"), nullableField("result", "string"), optionalField(typedField("error", "string"))),
+		output: objectSchema(typedField("output", "string"), nullableField("result", "string"), optionalField(typedField("error", "string")), artifactField()),
 		submit: func(ctx context.Context, c caller, a arguments) (ledger.Receipt, error) {
 			return s.opts.Commands.Submit(ctx, s.submission(c, a))
 		},
@@ -47,6 +47,8 @@ type outputAnswer struct {
 	// Result is null unless the run completed with a result.
 	Result *string `json:"result"`
 	Error  *string `json:"error,omitempty"`
+	// Artifacts are listed once the run has ended.
+	Artifacts []artifactAnswer `json:"artifacts,omitempty"`
 }
 
 // waitForEnd returns the answer after the run has ended. If the client cancels the call,
@@ -76,7 +78,11 @@ func (s *Server) waitForEnd(ctx context.Context, c caller, _ arguments, r ledger
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{value: outputAnswer{Output: out, Result: d.Result, Error: d.Error}, seq: d.Seq}, nil
+	artifacts, blocks, err := s.artifactsOf(ctx, d)
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{value: outputAnswer{Output: out, Result: d.Result, Error: d.Error, Artifacts: artifacts}, blocks: blocks, seq: d.Seq}, nil
 }
 
 // maxOutputBytes bounds the output in one message, which is in memory several times.

@@ -71,6 +71,8 @@ type answer struct {
 	failed bool
 	// links address the complete texts that the answer shows only in part.
 	links []*sdk.ResourceLink
+	// blocks is further content.
+	blocks []sdk.Content
 	// meta holds further members of the result's _meta.
 	meta sdk.Meta
 }
@@ -181,6 +183,7 @@ func resultOf(ans answer, body []byte, format string) *sdk.CallToolResult {
 	for _, link := range ans.links {
 		res.Content = append(res.Content, link)
 	}
+	res.Content = append(res.Content, ans.blocks...)
 	if ans.seq != 0 || ans.meta != nil {
 		res.Meta = sdk.Meta{}
 		maps.Copy(res.Meta, ans.meta)

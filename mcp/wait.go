@@ -54,6 +54,11 @@ func (s *Server) awaitFullAnswer(ctx context.Context, c caller, r ledger.Receipt
 func (s *Server) fullAnswerOf(ctx context.Context, d projections.ExecutionDetail) (answer, error) {
 	whole := fullAnswer{executionAnswer: showExecution(d)}
 	links := preview(&whole.executionAnswer)
+	artifacts, blocks, err := s.artifactsOf(ctx, d)
+	if err != nil {
+		return answer{}, err
+	}
+	whole.Artifacts = artifacts
 	if d.Status.Terminal() {
 		page, err := s.opts.Queries.Output(ctx, s.tenant, d.ExecutionID, projections.HeadQuery())
 		switch {
@@ -63,7 +68,7 @@ func (s *Server) fullAnswerOf(ctx context.Context, d projections.ExecutionDetail
 			return answer{}, err
 		}
 	}
-	return answer{value: whole, links: links, seq: d.Seq}, nil
+	return answer{value: whole, links: links, blocks: blocks, seq: d.Seq}, nil
 }
 
 // awaitEndFor returns an execution after it has ended, or its state after d.

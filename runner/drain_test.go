@@ -84,7 +84,7 @@ func TestDrainHandsBack(t *testing.T) {
 	again := receive(t, "the second run", second)
 	receive(t, "the acknowledgement", acked)
 	for _, task := range []*runner.Task{&task, &again} {
-		task.OnHeapReceived, task.ReserveHeap = nil, nil // functions that belong to one attempt
+		task.OnHeapReceived, task.ReserveHeap, task.OnArtifact = nil, nil, nil // functions that belong to one attempt
 	}
 	if diff := cmp.Diff(task, again); diff != "" {
 		t.Errorf("the second runner's task (-first +second):\n%s", diff)

@@ -20,6 +20,7 @@ var requiredMembers = map[reflect.Type][]string{
 	reflect.TypeFor[ExecutionPage](): {"executions[].execution_id", "executions[].status"},
 	reflect.TypeFor[OutputPage]():    {"data", "next_byte_offset", "has_more"},
 	reflect.TypeFor[Calls]():         {"calls[].number"},
+	reflect.TypeFor[Artifacts]():     {"artifacts[].number"},
 	reflect.TypeFor[HeapPage]():      {"results[].heap"},
 	reflect.TypeFor[Heap]():          {"heap"},
 	reflect.TypeFor[Globals]():       {"globals[].name", "globals[].sha256"},
