@@ -42,6 +42,7 @@ func (d *Daybook) startWorkers(ctx context.Context) error {
 			Reuse:             worker.Reuse(d.opts.Workers.Reuse),
 			MaxRuns:           d.opts.Workers.MaxRuns,
 			MaxAge:            d.opts.Workers.MaxAge,
+			Prelude:           worker.PreludeOf(ctx),
 			Logger:            d.opts.Logger,
 		})
 		engine, err := d.pool.Engine(ctx, true)

@@ -24,18 +24,19 @@ type source struct {
 // platform, which a context evaluates when it first needs them. The prelude consists of the
 // files of its directory in the order of their names. Each part is one file.
 var sources = sync.OnceValue(func() []source {
-	all := []source{{"prelude", function("host", "return entry;", "prelude/*.js")}}
+	all := []source{{"prelude", function("host", preludeAddition, "return entry;", "prelude/*.js")}}
 	for _, file := range filesOf("platform/*.js") {
 		name := strings.TrimSuffix(path.Base(file), ".js")
-		all = append(all, source{name, function("platform", "", file)})
+		all = append(all, source{name, function("platform", "", "", file)})
 	}
 	return all
 })
 
-// function returns the source of a function that has the files as its body, and a last line.
-func function(parameter, last, files string) []byte {
+// function returns the source of a function that has the files as its body, with text before and
+// after them.
+func function(parameter, first, last, files string) []byte {
 	var b strings.Builder
-	b.WriteString("(function (" + parameter + ") { \"use strict\";\n")
+	b.WriteString("(function (" + parameter + ") { \"use strict\";\n" + first)
 	for _, name := range filesOf(files) {
 		text, err := sourceFiles.ReadFile(name)
 		if err != nil {
@@ -49,6 +50,14 @@ func function(parameter, last, files string) []byte {
 	b.WriteString(last + " })")
 	return []byte(b.String())
 }
+
+// preludeAddition is JavaScript at the start of the prelude; empty except in workers of tests.
+var preludeAddition string
+
+// AddToPrelude makes this process another engine, whose prelude starts with source. It is for tests
+// of heaps that another engine made. It MUST be called at most once, before anything else of this
+// package.
+func AddToPrelude(source string) { preludeAddition = source + "\n" }
 
 // filesOf returns the embedded files that match pattern, in the order of their names.
 func filesOf(pattern string) []string {

@@ -20,6 +20,7 @@
 //   - pool.go: Pool: decides which worker runs a task, when another is tried, which are
 //     started ahead or ended; refuses workers without a required layer
 //   - reuse.go: decides which runs may share a worker
+//   - prelude.go: makes the workers of a test another engine
 //   - startway.go: tries the ways to start a worker, and notes which the system permits;
 //     decides which errors are a shortage
 //   - start.go: starts a worker in namespaces of its own; passes on the base heap, which the

@@ -27,6 +27,8 @@ type helloMessage struct {
 	// BaseSize is the size in bytes of the base heap that follows. An earlier worker of
 	// the pool created it. 0 asks the worker to create one and to send it.
 	BaseSize int `json:"base_size,omitempty"`
+	// Prelude is Options.Prelude.
+	Prelude string `json:"prelude,omitempty"`
 }
 
 // maxBaseHeap is the maximum size of a base heap in the protocol, in bytes. A base heap has

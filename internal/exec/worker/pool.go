@@ -43,6 +43,10 @@ type Options struct {
 	// BestEffort accepts workers that lack required layers of the sandbox. Without it
 	// they are refused with a *sandbox.MissingError.
 	BestEffort bool
+	// Prelude is JavaScript that the workers add to their prelude, which makes them workers
+	// of another engine. It is for tests; see WithPrelude. Only the process of the pool can
+	// set it: a worker receives it before it runs any script.
+	Prelude string
 	// Logger receives warnings about workers that could not be started ahead of their
 	// tasks and about missing layers. Nil discards them.
 	Logger *slog.Logger

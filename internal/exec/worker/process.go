@@ -137,13 +137,13 @@ func startProcess(path string, args []string, way startWay) (*process, error) {
 
 // handshake starts the protocol and waits until the worker is ready for tasks of one kind.
 // It sends base, the base heap, to the worker. If base is empty, it returns the base heap
-// that the worker created. It kills the worker when ctx is done.
-func (p *process) handshake(ctx context.Context, stateful bool, base []byte) (made []byte, err error) {
+// that the worker created. prelude is Options.Prelude. It kills the worker when ctx is done.
+func (p *process) handshake(ctx context.Context, stateful bool, base []byte, prelude string) (made []byte, err error) {
 	stop := context.AfterFunc(ctx, p.kill)
 	defer stop()
 	p.stateful = stateful
 	err = writeBuffered(p.to, func(w io.Writer) error {
-		if err := writeMessage(w, frameHello, helloMessage{Magic: helloMagic, Stateful: stateful, BaseSize: len(base)}); err != nil {
+		if err := writeMessage(w, frameHello, helloMessage{Magic: helloMagic, Stateful: stateful, BaseSize: len(base), Prelude: prelude}); err != nil {
 			return err
 		}
 		return writeBody(w, base)

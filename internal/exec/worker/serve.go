@@ -74,6 +74,9 @@ func serve(in io.Reader, out io.Writer, confine func(stateful bool) (layers []st
 		return exitProtocol
 	}
 	s.stateful = hello.Stateful
+	if hello.Prelude != "" {
+		v8.AddToPrelude(hello.Prelude)
+	}
 	base, err := readBase(&s.in, hello.BaseSize)
 	if err == nil {
 		err = s.prepare(base, confine)
