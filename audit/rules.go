@@ -19,7 +19,7 @@ import (
 // rules checks, over the events in order, what holds in every intact ledger: an execution is
 // requested once and first; its attempts and its host calls are numbered without a gap; only
 // pending calls are answered; it ends at most once; the recorded output matches its ending; a heap
-// is collected only if an execution left it; the entries of a session are numbered without a gap,
+// is collected only if an execution or a migration left it; the entries of a session are numbered without a gap,
 // and each names an execution that ended as the entry states.
 type rules struct {
 	report *Report
@@ -548,6 +548,10 @@ func (r *rules) collect(e *events.Event) {
 	case *events.ExecutionArtifactCreated:
 		if content := d.Content.Plain; content != nil {
 			r.named(e, Blob{Tenant: e.Tenant, SHA256: content.Blob})
+		}
+	case *events.HeapMigrated:
+		if d.NewHeap != "" {
+			r.named(e, Blob{Tenant: e.Tenant, Heap: true, SHA256: d.NewHeap})
 		}
 	case *events.HeapCollected:
 		r.collected(e, d)

@@ -50,7 +50,7 @@ func (d *Daybook) startWorkers(ctx context.Context) error {
 			return err
 		}
 		if !d.opts.Runs.Stateless {
-			opts.EngineID = engine.ID
+			opts.EngineID, opts.MigratesHeaps = engine.ID, true
 			err := d.setBaseHeap(ctx, opts.EngineID)
 			if isTransient(err) { // the server starts for reading; watchDisk stores the base heap later
 				d.baseHeapOf = opts.EngineID
@@ -180,6 +180,9 @@ func (d *Daybook) startRunner(ctx context.Context) error {
 		DrainTimeout:   d.opts.Runs.DrainWait,
 		CheckRecording: d.store.Silent,
 		Logger:         d.opts.Logger,
+	}
+	if d.replays.migrator != nil {
+		opts.Migrations = runMigrations{d}
 	}
 	d.acp = d.newAgent()
 	if !d.opts.Runs.Stateless || d.toolServers != nil {

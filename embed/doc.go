@@ -68,6 +68,7 @@
 //   - keys.go: opens the content keys
 //   - replay.go, replayexport.go: executes recorded runs again for clients, and records the
 //     verdicts; those of an export without a server; lists the globals of heaps
+//   - migration.go: migrates heaps of other engines, for clients and for runs that need them
 //   - retention.go: starts shredding and the collection of heaps
 //   - signers.go: changes the keys that sign; decides when a root key may while the ledger is
 //     read-only

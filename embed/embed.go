@@ -100,6 +100,7 @@ type Daybook struct {
 	runnerDone, projectorDone chan struct{}
 	stopWebhooks              func() // nil before they are started
 	stopReplays               func() // nil if this process replays no runs
+	replays                   *replays
 	tailing, auditing         *backgroundTask
 	admitting                 *backgroundTask // follows changes of NATS credentials
 	sealing                   *backgroundTask // seals volumes when they are due
@@ -169,6 +170,7 @@ func Start(ctx context.Context, opts Options) (*Daybook, error) {
 		{"start the collection of heaps", d.startRetention},
 		{"start the MCP servers", d.startToolServers},
 		{"seal volumes", d.startVolumes},
+		{"prepare replays", d.startReplays},
 		{"start the runner", d.startRunner},
 		{"start the scrub", d.startScrub},
 		{"start the interfaces", d.startInterfaces},

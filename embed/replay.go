@@ -6,23 +6,27 @@ import (
 
 	"daybook/events"
 	"daybook/httpapi"
+	"daybook/internal/exec/migration"
 	"daybook/internal/exec/replay"
 	"daybook/internal/globals"
 	"daybook/ledger"
 )
 
-// newReplays returns what executes recorded runs again, or nil if this process runs no
-// scripts.
-func (d *Daybook) newReplays() *replays {
+// startReplays sets what executes recorded runs again, unless this process runs no scripts.
+func (d *Daybook) startReplays(context.Context) error {
 	if d.pool == nil {
 		return nil
 	}
 	open, stop := context.WithCancel(context.Background())
 	d.stopReplays = stop
-	return &replays{
+	d.replays = &replays{
 		d: d, gate: replay.NewGate(d.opts.Slots.Total / 2), open: open,
 		replayer: replay.New(replay.Options{Workers: d.pool, Heaps: d.store, ExplainRemoval: d.ledger.ExplainRemoval, Memory: runMemory{d.budget}, MaxHeapLimitBytes: int64(d.opts.Runs.HeapCeilingMB) << 20}),
 	}
+	if !d.opts.Runs.Stateless {
+		d.replays.migrator = migration.New(migration.Options{Replayer: d.replays.replayer, Ledger: d.ledger, Sources: d.projections, Heaps: d.store, Memory: runMemory{d.budget}})
+	}
+	return nil
 }
 
 // replays replays executions with the workers of the server and records the verdicts, and
@@ -32,7 +36,8 @@ type replays struct {
 	d        *Daybook
 	gate     *replay.Gate
 	replayer *replay.Replayer
-	open     context.Context // is done from the start of Close on
+	migrator *migration.Migrator // nil in stateless mode
+	open     context.Context     // is done from the start of Close on
 }
 
 // Replay implements httpapi.Replays.

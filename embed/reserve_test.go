@@ -21,6 +21,7 @@ import (
 var recordedBelow = map[string]string{
 	"POST /api/exec":                           "",
 	"POST /api/executions/{id}/replay":         "",
+	"POST /api/heaps/{heap}/migrate":           "",
 	"PUT /api/heaps/{heap}/tags":               "",
 	"DELETE /api/heaps/{heap}/tags":            "",
 	"POST /api/logical-sessions":               "",

@@ -29,6 +29,7 @@
 //   - hostcall.go: host calls and their answers
 //   - artifact.go: artifacts, their limits and names
 //   - replayed.go: replays of executions, and their verdicts
+//   - migrated.go: migrations of heaps to another engine, and their verdicts
 //   - heap.go: tags, session entries, collections
 //   - logical.go, acp.go: logical and ACP sessions; resets of sessions of every kind
 //   - context.go: conversation contexts, and the keys derived for them

@@ -337,6 +337,9 @@ func (d *HostReturned) prepared() (Data, []string) {
 func (d *ExecutionReplayed) sealable() sealable         { return &d.Content }
 func (d *ExecutionReplayed) prepared() (Data, []string) { c := *d; return &c, nil }
 
+func (d *HeapMigrated) sealable() sealable         { return &d.Content }
+func (d *HeapMigrated) prepared() (Data, []string) { c := *d; return &c, nil }
+
 func (d *SessionOpened) sealable() sealable         { return &d.Content }
 func (d *SessionOpened) prepared() (Data, []string) { c := *d; return &c, nil }
 

@@ -194,6 +194,9 @@ type ExecutionStarted struct {
 	Limits Limits `json:"limits"`
 	// InputHeap is the heap that was restored; empty for a fresh isolate.
 	InputHeap string `json:"input_heap,omitempty"`
+	// MigratedFrom is the heap of another engine that the run was to start from. InputHeap
+	// is then the heap that a migration made of it; see HeapMigrated.
+	MigratedFrom string `json:"migrated_from,omitempty"`
 	// FirstLine and FirstByte number the first line (from 1) and byte (from 0) of output
 	// that this attempt writes. They follow from the output that was recorded when the
 	// attempt was planned; output that an earlier attempt recorded later is void. A piece

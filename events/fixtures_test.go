@@ -264,6 +264,12 @@ func examples() []events.Data {
 			ExecutionID: execution, Attempt: 1, Number: 2, SHA256: heapIn, Size: 20481, Line: 4, TimeMillis: 1764158400250,
 			Content: events.Plain(events.ArtifactContent{Name: "route.svg", MIME: "image/svg+xml", Blob: heapIn}),
 		},
+		&events.HeapMigrated{
+			Heap: heapOut, EngineID: "e1b2c3", Engine: events.Engine{ID: "f4a5b6", V8Version: "14.2.231.5", Flags: "--random-seed=1", PreludeSHA256: heapIn, SnapshotFormat: 1},
+			Verdict: events.MigrationDifferent, NewHeap: heapIn, Size: 1_204_224, Parent: heapIn, From: heapIn, Executions: 2, FirstExecutionID: webhook, LastExecutionID: execution,
+			ExecutionsSHA256: heapOut, ExecutionID: execution, Part: events.ReplayOutput, Line: 3, Call: 1, Reason: "lineage_unknown", WallMillis: 41, Actor: client, RunID: execution,
+			Content: events.Plain(events.ReplayedContent{Recorded: "Oslo 59.91", Replayed: "Oslo 59.92"}),
+		},
 	}
 }
 
@@ -275,6 +281,7 @@ func later() []events.Data {
 		&events.ExecutionRequested{Content: events.Plain(events.RequestedContent{Globals: &events.Body{Text: `{"prompt":{"resources":[]}}`}, FileName: "plan.ts"})},
 		&events.SessionShredded{SessionID: logical, Kind: events.SessionLogical},
 		&events.SessionReset{SessionID: logical, Kind: events.SessionLogical, IdempotencySHA256: heapIn, IdempotencyKeyID: "5f0c77e2b8d49a11-7d026a3e019ab3c4"},
+		&events.ExecutionStarted{InputHeap: heapOut, MigratedFrom: heapIn},
 		&events.ExecutionStarted{Callable: &events.Body{Text: `{"geo":["locate"]}`}},
 		&events.ExecutionFailed{Ending: events.Ending{TimersCancelled: 2}},
 		&events.ExecutionCompleted{Ending: events.Ending{Pristine: new(false)}},

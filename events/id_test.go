@@ -105,6 +105,8 @@ func TestSubjects(t *testing.T) {
 			want = out
 		case events.TypeExecutionReplayed:
 			want = events.ReplaySubject("default", execution)
+		case events.TypeHeapMigrated:
+			want, about = events.MigrationSubject("default", heapOut), heapOut
 		case events.TypeHeapTagged, events.TypeHeapCollected:
 			want, about = events.HeapSubject("default", heapOut), heapOut
 		case events.TypeSessionShredded:

@@ -56,6 +56,7 @@ var kinds = []kind{
 	row(TypeLedgerSignersChanged, func(d *LedgerSignersChanged) string { return d.LedgerID }, tenantOnly(SignersSubject), concernsOther),
 	row(TypeExecutionReplayed, func(d *ExecutionReplayed) string { return d.ExecutionID }, ReplaySubject, concernsExecution),
 	row(TypeExecutionArtifactCreated, func(d *ExecutionArtifactCreated) string { return d.ExecutionID }, ExecSubject, concernsExecution),
+	row(TypeHeapMigrated, func(d *HeapMigrated) string { return d.Heap }, MigrationSubject, concernsOther),
 }
 
 // kind is a row of kinds.
@@ -213,6 +214,7 @@ func (*LedgerVolumeRemoved) fact()      {}
 func (*SessionReset) fact()             {}
 func (*LedgerSignersChanged) fact()     {}
 func (*ExecutionReplayed) fact()        {}
+func (*HeapMigrated) fact()             {}
 func (*BlobsLost) fact()                {}
 func (*ExecutionArtifactCreated) fact() {}
 func (*Unknown) fact()                  {}

@@ -111,6 +111,16 @@ func HeapSubject(tenant, heap string) string {
 	return tenant + ".heap." + bucket
 }
 
+// MigrationSubject returns the subject of the migrations of a heap. All heaps of a tenant
+// share 256 subjects.
+func MigrationSubject(tenant, heap string) string {
+	bucket := "00"
+	if len(heap) >= 2 {
+		bucket = heap[:2]
+	}
+	return tenant + ".migration." + bucket
+}
+
 // WebhookSubject returns the subject of the events of a webhook. Its last event decides
 // what can follow.
 func WebhookSubject(tenant, webhook string) string {

@@ -57,6 +57,7 @@ const (
 	TypeLedgerSignersChanged     Type = "daybook.ledger.signers_changed.v1"
 	TypeExecutionReplayed        Type = "daybook.execution.replayed.v1"
 	TypeExecutionArtifactCreated Type = "daybook.execution.artifact_created.v1"
+	TypeHeapMigrated             Type = "daybook.heap.migrated.v1"
 )
 
 // Terminal reports whether an event of this type ends its execution.

@@ -30,34 +30,35 @@ type api struct {
 	events EventLog
 	// live serves clients that read or follow the ledger, and outputs serves clients that
 	// follow the output of a run.
-	live      *feed.Events
-	outputs   *feed.Output
-	reads     *reads.Gate
-	ready     func(ctx context.Context) error
-	log       *slog.Logger
-	guard     *web.Guard
-	gate      *gatekeeper
-	contexts  Contexts
-	hooks     Webhooks
-	volumes   Volumes
-	collector Collector
-	catalog   Catalog
-	shredder  Shredder
-	replay    Publisher
-	replays   Replays
-	globals   HeapGlobals
-	audit     *audit.Local // like proofs, nil unless Audit and Proofs are both set
-	proofs    Proofs
-	signers   Signers
-	blobs     Blobs
-	info      Version
-	wrote     highWater
-	late      lateReads
-	countLate func()
-	damage    Damage
-	scrub     Scrub
-	budget    *budget.Budget
-	pace      Pace
+	live       *feed.Events
+	outputs    *feed.Output
+	reads      *reads.Gate
+	ready      func(ctx context.Context) error
+	log        *slog.Logger
+	guard      *web.Guard
+	gate       *gatekeeper
+	contexts   Contexts
+	hooks      Webhooks
+	volumes    Volumes
+	collector  Collector
+	catalog    Catalog
+	shredder   Shredder
+	replay     Publisher
+	replays    Replays
+	migrations HeapMigrations
+	globals    HeapGlobals
+	audit      *audit.Local // like proofs, nil unless Audit and Proofs are both set
+	proofs     Proofs
+	signers    Signers
+	blobs      Blobs
+	info       Version
+	wrote      highWater
+	late       lateReads
+	countLate  func()
+	damage     Damage
+	scrub      Scrub
+	budget     *budget.Budget
+	pace       Pace
 }
 
 // New returns the handler of all routes of one address. It starts no goroutine. It
@@ -71,7 +72,7 @@ func New(o Options) (http.Handler, error) {
 			return nil, fmt.Errorf("httpapi: %w", err)
 		}
 	}
-	a := &api{cmd: o.Commands, q: o.Queries, events: o.Events, log: o.Logger, guard: web.NewGuard(o.Hosts), info: o.Version, contexts: o.Contexts, hooks: o.Webhooks, replay: o.Replay, replays: o.Replays, globals: o.Globals, collector: o.Collector, catalog: o.Catalog, shredder: o.Shredder, volumes: o.Volumes}
+	a := &api{cmd: o.Commands, q: o.Queries, events: o.Events, log: o.Logger, guard: web.NewGuard(o.Hosts), info: o.Version, contexts: o.Contexts, hooks: o.Webhooks, replay: o.Replay, replays: o.Replays, migrations: o.Migrations, globals: o.Globals, collector: o.Collector, catalog: o.Catalog, shredder: o.Shredder, volumes: o.Volumes}
 	a.signers = o.Signers
 	a.damage, a.scrub, a.blobs, a.budget, a.pace = o.Damage, o.Scrub, o.Blobs, o.Budget, o.Pace.withDefaults()
 	a.countLate, a.late.warned.Interval = o.CountLate, lateLogInterval
@@ -168,6 +169,7 @@ func (a *api) routes(mux *http.ServeMux) *document {
 	a.executionRoutes(r)
 	a.callRoutes(r)
 	a.replayExecutionRoutes(r)
+	a.migrateHeapRoutes(r)
 	a.executionTextRoutes(r)
 	a.artifactRoutes(r)
 	a.outputRoutes(r)

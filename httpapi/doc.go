@@ -83,6 +83,7 @@
 //     submission belongs to
 //   - shred.go: shreds the content of a session
 //   - replayexecution.go: executes a recorded run again and answers with the verdict
+//   - migrateheap.go: migrates a heap of another engine and answers with the verdict
 //   - replay.go: sends or publishes the events of a session again, for one request
 //   - replayschedule.go: computes the pauses of a replay
 //   - webhooks.go: adds, lists and deletes webhooks; lists and retries dead letters

@@ -206,6 +206,8 @@ type Options struct {
 	Replay Publisher
 	// Replays serves POST /api/executions/{id}/replay.
 	Replays Replays
+	// Migrations serves POST /api/heaps/{heap}/migrate.
+	Migrations HeapMigrations
 	// Globals serves GET /api/heaps/{heap}/globals.
 	Globals HeapGlobals
 	// Audit and Proofs serve checkpoints, tiles, proofs and exports. Both are needed.

@@ -216,11 +216,14 @@ func (l *Ledger) Start(ctx context.Context, p Plan, s Start) (*StartedAttempt, e
 		StartTime:   events.Instant{Time: p.StartTime},
 		Limits:      req.Limits,
 		InputHeap:   s.InputHeap,
-		FirstLine:   p.FirstLine,
-		FirstByte:   p.FirstByte,
-		Callable:    callable,
-		Layers:      s.Layers,
-		Warnings:    clampWarnings(warnings),
+
+		MigratedFrom: s.MigratedFrom,
+
+		FirstLine: p.FirstLine,
+		FirstByte: p.FirstByte,
+		Callable:  callable,
+		Layers:    s.Layers,
+		Warnings:  clampWarnings(warnings),
 	})
 	seq, err := l.store.Append(ctx, e, int64(p.Position))
 	switch {

@@ -141,6 +141,9 @@ type Start struct {
 	Runner    string
 	Engine    events.Engine
 	InputHeap string
+	// MigratedFrom is the heap of another engine of which InputHeap is a migration; empty if
+	// it is none.
+	MigratedFrom string
 	// Callable are the tools by server that the script may call.
 	Callable map[string][]string
 	Layers   []string

@@ -59,16 +59,24 @@ func (l *Ledger) headUnavailable(ctx context.Context, tenant string, s logicalSe
 		return BreakHeapLost, h, nil
 	case err != nil:
 		return "", h, unavailable("read heap "+h.heap, err)
-	case l.opts.EngineID != "" && info.EngineID != "" && info.EngineID != l.opts.EngineID:
+	}
+	otherEngine := l.opts.EngineID != "" && info.EngineID != "" && info.EngineID != l.opts.EngineID
+	if err := l.checkEngine(ctx, tenant, info); CodeOf(err) == CodeConflict {
 		return BreakEngineChanged, h, nil
-	case s.Next.Reset || s.Next.ExecutionID == "":
+	} else if err != nil {
+		return "", h, err
+	}
+	if s.Next.Reset || s.Next.ExecutionID == "" {
 		return "", h, nil
 	}
-	// This process can restore the heap. The runner of the session's last run may have found
+	// This process can restore the heap, or may be able to migrate it. The runner of the session's last run may have found
 	// that it cannot, for example because it has another engine, and ended the run.
 	last, _, err := l.loadExecution(ctx, tenant, s.Next.ExecutionID)
 	if err == nil && last != nil && last.terminal != nil && events.EndingOf(last.terminal.Data).Reason == ReasonSessionHeadLost {
 		reason = BreakHeapLost
+		if otherEngine {
+			reason = BreakEngineChanged
+		}
 	}
 	return reason, h, err
 }

@@ -60,6 +60,8 @@
 //     which heap
 //   - turnlimit.go: limits the waiting turns of a session
 //   - heads.go: caches session heads, and which turns have ended
+//   - migration.go: records migrations of heaps and looks them up; decides which heaps of
+//     another engine are refused
 //   - reset.go: resets a session; decides to which heaps it may be set
 //   - expand.go: adds catalog entries to a session
 //   - continuity.go: decides whether the state of a session can continue when it is expanded;

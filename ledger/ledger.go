@@ -119,6 +119,9 @@ type Options struct {
 	// EngineID is the engine of the runners, if known. A heap of another engine is then
 	// refused immediately. If EngineID is empty, the runner checks the engine.
 	EngineID string
+	// MigratesHeaps reports whether the runners migrate heaps of other engines. Such a heap
+	// is then refused only if its migration is recorded as different.
+	MigratesHeaps bool
 	// HostCallHashes records only the hashes of the arguments and answers of host calls.
 	HostCallHashes bool
 	// Keys holds the content keys; nil for none. EncryptContent encrypts content under the

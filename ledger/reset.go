@@ -41,7 +41,7 @@ type ResetResult struct {
 //
 // Errors are CodeInvalid for a heap of another lineage, CodeNotFound for an unknown
 // session or heap, CodeGone for a collected or lost heap, CodeConflict for a heap of
-// another engine or a reused idempotency key, CodeExhausted and CodeUnavailable.
+// another engine that cannot be migrated or a reused idempotency key, CodeExhausted and CodeUnavailable.
 func (l *Ledger) ResetSession(ctx context.Context, r Reset) (_ ResetResult, err error) {
 	ctx, answered := l.withAnswerDeadline(ctx)
 	defer answered(&err)

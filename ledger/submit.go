@@ -18,7 +18,7 @@ import (
 //
 // Errors are *Error. CodeInvalid and CodeTooLarge name the field and the rule, and
 // nothing is recorded. CodeNotFound: a required heap is not recorded. CodeConflict: the
-// idempotency key was used for another request, or another engine made the heap.
+// idempotency key was used for another request, or another engine made the heap and it cannot be migrated.
 // CodeGone: the heap was collected. CodeExhausted: a quota or limit is reached, or other
 // writers were always first. CodeUnavailable: the request may or may not be recorded. To
 // repeat a submission with its idempotency key is always safe.
@@ -272,12 +272,8 @@ func (l *Ledger) checkInputHeap(ctx context.Context, tenant, heap string, requir
 			"heap %s is damaged in the blob store and cannot be restored; run the script that made it again, which stores it again if the run leaves the same heap, continue from another heap, or start without one", heap)}
 	case err != nil:
 		return nil, unavailable("look up heap "+heap, err)
-	case l.opts.EngineID != "" && info.EngineID != "" && info.EngineID != l.opts.EngineID:
-		return nil, &Error{Code: CodeConflict, Field: "heap", Message: fmt.Sprintf(
-			"heap %s was made by engine %s and cannot be restored by this server's engine %s; run it on a server with that engine, or start without heap",
-			heap, info.EngineID, l.opts.EngineID)}
 	}
-	return nil, nil
+	return nil, l.checkEngine(ctx, tenant, info)
 }
 
 // repeatedReceipt returns the first receipt for a submission whose execution id is recorded, or

@@ -115,7 +115,7 @@ func (a *applier) applyStarted(e *events.Event, d *events.ExecutionStarted) erro
 	st.extent, st.lastSeq, st.isUnstored = next, e.Seq, false
 	st.warnings = mergeWarnings(st.warnings, d.Warnings)
 	return a.exec(a.s.start, st.id, e.Seq, e.Time.UnixMilli(), d.Attempt, orNull(d.Engine.ID), orNull(d.InputHeap),
-		warningsJSON(st.warnings), next.Line, next.Byte)
+		warningsJSON(st.warnings), next.Line, next.Byte, orNull(d.MigratedFrom))
 }
 
 func (a *applier) applyCancelRequested(e *events.Event, d *events.ExecutionCancelRequested) error {

@@ -17,6 +17,7 @@ type removalStatements struct {
 	dropSessions, dropRuns, dropEdits, dropNotes            *sql.Stmt
 	dropUnknown, reassignedHeaps, dropHeaps, putHeap, tags  *sql.Stmt
 	dropTags, putUsage, recount, dropUsage                  *sql.Stmt
+	dropMigrations                                          *sql.Stmt
 }
 
 // droppedExecutions is a query for the ids of the executions that a removal drops.
@@ -41,6 +42,7 @@ func (s *removalStatements) queries() []statementDef {
 		{&s.dropEdits, `DELETE FROM tag_edits WHERE seq <= ? AND seq NOT IN (SELECT seq FROM kept_events)`},
 		{&s.dropNotes, `DELETE FROM anomalies WHERE seq <= ? AND seq NOT IN (SELECT seq FROM kept_events)`},
 		{&s.dropUnknown, `DELETE FROM unknown_events WHERE seq <= ? AND seq NOT IN (SELECT seq FROM kept_events)`},
+		{&s.dropMigrations, `DELETE FROM migrations WHERE seq <= ? AND seq NOT IN (SELECT seq FROM kept_events)`},
 		// Heaps whose first producer is dropped and that a remaining run produced too.
 		{&s.reassignedHeaps, `SELECT h.tenant, h.heap, h.size, h.engine_id, h.collected_seq, h.collected_at, h.lost_seq, x.execution_id, x.input_heap, x.completed_at, min(x.last_seq)
 			FROM heaps h JOIN executions x ON x.tenant = h.tenant AND x.output_heap = h.heap
@@ -96,7 +98,7 @@ func (a *applier) applyVolumeRemoved(e *events.Event, d *events.LedgerVolumeRemo
 		return err
 	}
 	for _, stmt := range []*sql.Stmt{
-		a.s.dropOutput, a.s.dropCalls, a.s.dropArtifacts, a.s.dropSealed, a.s.dropContextRuns, a.s.dropEntries, a.s.dropRuns, a.s.dropEdits, a.s.dropNotes, a.s.dropUnknown,
+		a.s.dropOutput, a.s.dropCalls, a.s.dropArtifacts, a.s.dropSealed, a.s.dropContextRuns, a.s.dropEntries, a.s.dropRuns, a.s.dropEdits, a.s.dropNotes, a.s.dropUnknown, a.s.dropMigrations,
 	} {
 		if err := a.exec(stmt, d.Last); err != nil {
 			return err

@@ -24,6 +24,7 @@
 //   - chunk.go: encodes a chunk of output as it is stored
 //   - calls.go: applies and reads host calls
 //   - artifacts.go: applies and reads artifacts
+//   - apply_migrations.go: applies migrations of heaps
 //   - apply_tags.go: updates the current tags and their index
 //   - apply_logical.go: applies events of logical sessions; moves the session head
 //   - apply_agents.go: applies events of ACP sessions
@@ -51,6 +52,7 @@
 //   - page.go: reads a page of output, and its beginning for an answer
 //   - lines.go: reads output by line for readers that follow live
 //   - trace.go: reads the steps of a run, output and host calls, since a mark
+//   - migrations.go: finds what made a heap, and the heaps that migrations made
 //   - heaps.go: reads and lists heaps; follows a lineage
 //   - tags.go: reads the tags of a heap and their history; finds heaps by tags
 //   - sessions.go: reads the session log

@@ -14,7 +14,7 @@ import (
 // maxLineage limits the length of a lineage.
 const maxLineage = 10_000
 
-const heapColumns = "SELECT h.heap, h.size, h.engine_id, h.created_at, h.parent, h.execution_id, coalesce(t.tags, '{}'), h.lost_seq, h.seq, h.collected_seq, h.collected_at FROM heaps h LEFT JOIN tagged t ON t.tenant = h.tenant AND t.heap = h.heap "
+const heapColumns = "SELECT h.heap, h.size, h.engine_id, h.created_at, h.parent, h.execution_id, coalesce(t.tags, '{}'), h.lost_seq, (SELECT m.heap FROM migrations m WHERE m.tenant = h.tenant AND m.new_heap = h.heap ORDER BY m.seq LIMIT 1), h.seq, h.collected_seq, h.collected_at FROM heaps h LEFT JOIN tagged t ON t.tenant = h.tenant AND t.heap = h.heap "
 
 // Heap returns the details of a heap that a run left. It returns events.ErrNotFound if
 // no known run left it, and an *events.RemovedError if it was collected.
@@ -60,7 +60,7 @@ func scanHeap(scan func(...any) error) (h Heap, seq uint64, removed *events.Remo
 	var created int64
 	var tags []byte
 	var collected, at sql.NullInt64
-	if err := scan(&h.Heap, &h.Size, &h.EngineID, &created, &h.Parent, &h.ExecutionID, &tags, &h.Lost, &seq, &collected, &at); err != nil {
+	if err := scan(&h.Heap, &h.Size, &h.EngineID, &created, &h.Parent, &h.ExecutionID, &tags, &h.Lost, &h.MigratedFrom, &seq, &collected, &at); err != nil {
 		return h, 0, nil, err
 	}
 	if collected.Valid {

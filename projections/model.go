@@ -34,8 +34,11 @@ type ExecutionDetail struct {
 	RequestedAt string `json:"requested_at"`
 	// QueuedMillis is the time from acceptance to the start of the first attempt; nil
 	// before that start.
-	QueuedMillis  *int64  `json:"queued_ms,omitempty"`
-	InputHeap     *string `json:"input_heap"`
+	QueuedMillis *int64  `json:"queued_ms,omitempty"`
+	InputHeap    *string `json:"input_heap"`
+	// MigratedFrom is the heap of another engine that the run was to start from. InputHeap
+	// is a migration of it.
+	MigratedFrom  *string `json:"migrated_from,omitempty" doc:"Heap of another engine that the run was to start from. input_heap is the heap that a migration made of it."`
 	RequestedHeap *string `json:"requested_heap"`
 	Session       *string `json:"session"`
 	// LogicalSession is the id of the logical session in which the run has a turn. Turn
@@ -194,6 +197,9 @@ type Heap struct {
 	// the heap.
 	Parent      *string `json:"parent"`
 	ExecutionID *string `json:"execution_id"`
+	// MigratedFrom is the heap of another engine of which a migration made this one. Parent
+	// and ExecutionID are then those of that heap.
+	MigratedFrom *string `json:"migrated_from,omitempty" doc:"Heap of another engine of which a migration made this one. parent and execution_id are then those of that heap."`
 	// Lost is the position of the event that records the loss of the heap; nil while
 	// the heap can be read.
 	Lost *uint64 `json:"lost,omitempty"`

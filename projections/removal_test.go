@@ -177,7 +177,15 @@ func (b *intactHistory) continueRun() {
 
 func (b *intactHistory) move() {
 	ref := contextRef([]events.ContextKind{events.ContextLogical, events.ContextSession, events.ContextTransport}[b.IntN(3)], fmt.Sprint(b.IntN(2)))
-	switch b.IntN(34) {
+	switch b.IntN(35) {
+	case 34:
+		if len(b.heaps) > 0 {
+			old, made := b.heaps[b.IntN(len(b.heaps))], b.IntN(14)
+			if !slices.Contains(b.heaps, made) {
+				b.heaps = append(b.heaps, made)
+			}
+			b.add(&events.HeapMigrated{Heap: heap(old), Engine: events.Engine{ID: "engine"}, Verdict: events.MigrationDone, NewHeap: heap(made), Size: 1 << 20, LastExecutionID: id(b.n), Actor: client})
+		}
 	case 33:
 		b.add(&events.SessionRefAssigned{Holder: heap(b.n), Ref: "s0", SessionID: sessionID(b.IntN(2))})
 	case 32: // the tables hold nothing else of the opening of a volume

@@ -214,6 +214,8 @@ func (a *applier) apply(e *events.Event) error {
 		return a.applyArtifact(e, d)
 	case *events.ExecutionReplayed:
 		return nil // readers of events show it
+	case *events.HeapMigrated:
+		return a.applyHeapMigrated(e, d)
 	case *events.Unknown:
 		return a.unknownType(e, d)
 	default:

@@ -2,7 +2,7 @@ package projections
 
 // SchemaVersion is the version of the file layout. A file of another version is rebuilt
 // from the ledger.
-const SchemaVersion = 28
+const SchemaVersion = 29
 
 // Times are milliseconds since 1970 UTC. Bodies (source, result, error), actors and
 // usage are JSON as recorded.
@@ -28,6 +28,7 @@ CREATE TABLE IF NOT EXISTS executions (
 	attempt INTEGER NOT NULL DEFAULT 0, engine_id TEXT,
 	source TEXT NOT NULL, file_name TEXT NOT NULL, tags TEXT,
 	requested_heap TEXT, input_heap TEXT, output_heap TEXT,
+	migrated_from TEXT, -- the heap of another engine of which input_heap is a migration
 	session TEXT, session_id TEXT,
 	logical_id TEXT, turn INTEGER,
 	heap_mb INTEGER NOT NULL, timeout_secs INTEGER NOT NULL,
@@ -71,6 +72,12 @@ CREATE TABLE IF NOT EXISTS heaps (
 	PRIMARY KEY (tenant, heap)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS heaps_by_age ON heaps (tenant, seq);
+-- The heaps that migrations made of heaps of other engines. engine_id is that of new_heap.
+CREATE TABLE IF NOT EXISTS migrations (
+	seq INTEGER PRIMARY KEY, tenant TEXT NOT NULL, heap TEXT NOT NULL, engine_id TEXT NOT NULL, new_heap TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS migrations_by_heap ON migrations (tenant, heap, engine_id, seq);
+CREATE INDEX IF NOT EXISTS migrations_by_result ON migrations (tenant, new_heap, seq);
 
 CREATE TABLE IF NOT EXISTS tag_edits (
 	tenant TEXT NOT NULL, heap TEXT NOT NULL, seq INTEGER NOT NULL, effective INTEGER NOT NULL,

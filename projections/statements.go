@@ -15,6 +15,7 @@ type statements struct {
 	request, state, start, touch, handBack, end                         *sql.Stmt
 	chunk, extent, truncate, lastChunk, deleteChunk                     *sql.Stmt
 	heap, remake, collect, lose                                         *sql.Stmt
+	migrate, migrateAgain                                               *sql.Stmt
 	edit, inForce, force                                                *sql.Stmt
 	tag, untag, heapKnown, isTagged                                     *sql.Stmt
 	entry, lastEntry, session                                           *sql.Stmt
@@ -56,7 +57,7 @@ func prepare(ctx context.Context, db *sql.DB) (*statements, error) {
 		{&s.request, `INSERT OR IGNORE INTO executions (tenant, execution_id, status, requested_seq, last_seq, requested_at, source, file_name, tags, requested_heap, session, session_id, heap_mb, timeout_secs, actor, warnings, logical_id, turn)
 			VALUES (?1, ?2, 'running', ?3, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)`},
 		{&s.state, `SELECT id, status, last_seq, out_line, out_byte, out_open, out_attempt, tags, session_id, logical_id, coalesce(turn, 0), warnings FROM executions WHERE tenant = ? AND execution_id = ?`},
-		{&s.start, `UPDATE executions SET last_seq = ?2, started_at = coalesce(started_at, ?3), queued = 0, attempt = ?4, engine_id = ?5, input_heap = ?6, warnings = ?7, out_line = ?8, out_byte = ?9, out_open = 0, out_attempt = ?4 WHERE id = ?1`},
+		{&s.start, `UPDATE executions SET last_seq = ?2, started_at = coalesce(started_at, ?3), queued = 0, attempt = ?4, engine_id = ?5, input_heap = ?6, warnings = ?7, out_line = ?8, out_byte = ?9, migrated_from = ?10, out_open = 0, out_attempt = ?4 WHERE id = ?1`},
 		{&s.touch, `UPDATE executions SET last_seq = ?2 WHERE id = ?1`},
 		{&s.handBack, `UPDATE executions SET last_seq = ?2, queued = 1 WHERE id = ?1`},
 		{&s.end, `UPDATE executions SET status = ?2, last_seq = ?3, completed_at = ?4, output_heap = ?5, result = ?6, result_truncated = ?7, error = ?8, reason = ?9, usage = ?10, warnings = ?11,
@@ -67,6 +68,9 @@ func prepare(ctx context.Context, db *sql.DB) (*statements, error) {
 		{&s.lastChunk, `SELECT seq, first_byte, first_line, text, pieces FROM output WHERE execution = ? ORDER BY first_byte DESC, seq DESC LIMIT 1`},
 		{&s.deleteChunk, `DELETE FROM output WHERE seq = ?`},
 		{&s.heap, `INSERT OR IGNORE INTO heaps (tenant, heap, seq, size, engine_id, parent, execution_id, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`},
+		{&s.migrate, `INSERT OR REPLACE INTO migrations VALUES (?, ?, ?, ?, ?)`},
+		{&s.migrateAgain, `UPDATE heaps SET seq = ?3, size = ?4, engine_id = ?5, parent = ?6, execution_id = ?7, created_at = ?8, collected_seq = NULL, collected_at = NULL, lost_seq = NULL
+			WHERE tenant = ?1 AND heap = ?2 AND (collected_seq IS NOT NULL OR lost_seq IS NOT NULL)`},
 		{&s.remake, `UPDATE heaps SET collected_seq = NULL, collected_at = NULL, lost_seq = NULL WHERE tenant = ? AND heap = ? AND (collected_seq IS NOT NULL OR lost_seq IS NOT NULL)`},
 		{&s.collect, `UPDATE heaps SET collected_seq = ?3, collected_at = ?4 WHERE tenant = ?1 AND heap = ?2 AND collected_seq IS NULL RETURNING iif(lost_seq IS NULL, size, 0)`},
 		{&s.lose, `UPDATE heaps SET lost_seq = ?3 WHERE tenant = ?1 AND heap = ?2 AND collected_seq IS NULL AND lost_seq IS NULL RETURNING size`},

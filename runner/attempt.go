@@ -77,7 +77,7 @@ func (a *attempt) fetchAndRun(runCtx context.Context, d Delivery) (err error) {
 	readCtx, memory := a.r.opts.Memory.OpenAccount(runCtx)
 	a.memory = memory
 	defer memory.Release()
-	if a.in, err = a.r.fetch(a.recordCtx, readCtx, a.plan); err != nil {
+	if a.in, err = a.r.fetch(a.recordCtx, readCtx, a.plan, memory); err != nil {
 		return err
 	}
 	if a.in.wasStopped && !errors.Is(context.Cause(runCtx), errCancelled) {
@@ -119,12 +119,13 @@ func (a *attempt) announceEnd(err error) {
 func (a *attempt) recordStart() (run *ledger.StartedAttempt, err error) {
 	err = recoverPanic(func() (err error) {
 		run, err = a.r.opts.Ledger.Start(a.recordCtx, a.plan, ledger.Start{
-			Runner:    a.r.opts.ID,
-			Engine:    a.in.engine,
-			InputHeap: a.in.hash,
-			Callable:  a.in.callableTools,
-			Layers:    a.in.layers,
-			Warnings:  a.in.warnings,
+			Runner:       a.r.opts.ID,
+			Engine:       a.in.engine,
+			InputHeap:    a.in.hash,
+			MigratedFrom: a.in.migratedFrom,
+			Callable:     a.in.callableTools,
+			Layers:       a.in.layers,
+			Warnings:     a.in.warnings,
 		})
 		return err
 	})

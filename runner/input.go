@@ -50,7 +50,9 @@ type input struct {
 	heap     []byte
 	heapSize int64
 	hash     string
-	warnings []string
+	// migratedFrom is the heap of another engine of which hash is a migration.
+	migratedFrom string
+	warnings     []string
 	// callableTools holds the names of the tools that the script may call, by server.
 	callableTools map[string][]string
 	// refusal, if not nil, is why the script cannot be run.
@@ -102,8 +104,8 @@ func (i *workerIdentity) lookup(stateful bool) (events.Engine, []string, bool) {
 // fetch reads everything that a run starts from. After an error another try may succeed;
 // a permanent problem is returned as input.refusal. When the run is stopped, readCtx ends
 // and ctx does not. fetch then reads nothing more, does not wait for memory, and returns
-// an input without source and heap.
-func (r *Runner) fetch(ctx, readCtx context.Context, plan ledger.Plan) (input, error) {
+// an input without source and heap. memory is the account of readCtx.
+func (r *Runner) fetch(ctx, readCtx context.Context, plan ledger.Plan, memory MemoryAccount) (input, error) {
 	req := plan.Request
 	req.Heap = plan.Heap // in a session, the session head
 	var in input
@@ -112,7 +114,7 @@ func (r *Runner) fetch(ctx, readCtx context.Context, plan ledger.Plan) (input, e
 		return in, err
 	}
 	if err = r.fetchSource(readCtx, req, &in); err == nil && in.refusal == nil {
-		if err = r.fetchHeap(readCtx, req, &in); err == nil {
+		if err = r.fetchHeap(readCtx, req, &in, memory); err == nil {
 			refuseLostHead(req, &in)
 			in.callableTools = r.listCallableTools(ctx, plan)
 		}
@@ -185,7 +187,7 @@ func (r *Runner) readText(ctx context.Context, req ledger.Request, body *events.
 	return text, nil, nil
 }
 
-func (r *Runner) fetchHeap(ctx context.Context, req ledger.Request, in *input) error {
+func (r *Runner) fetchHeap(ctx context.Context, req ledger.Request, in *input, memory MemoryAccount) error {
 	if req.Heap == "" {
 		return nil
 	}
@@ -203,6 +205,8 @@ func (r *Runner) fetchHeap(ctx context.Context, req ledger.Request, in *input) e
 			"Heap %s could not be read within the time limit of the run, %s: the memory or the blob store is busy with other runs. Run again later.", req.Heap, limit)}
 	case err != nil && ctx.Err() != nil:
 		return fmt.Errorf("read heap %s: %w", req.Heap, err)
+	case err != nil && in.migratedFrom != "": // another try migrates again
+		return r.mayFail(req, in, fmt.Errorf("read heap %s: %w", req.Heap, err))
 	case errors.Is(err, events.ErrNotFound):
 		// The text MUST equal that of package ledger at submission: readers drop
 		// repeated warnings and then show it once.
@@ -222,17 +226,46 @@ func (r *Runner) fetchHeap(ctx context.Context, req ledger.Request, in *input) e
 		in.refusal = &refusal{ReasonHeapDamaged, fmt.Sprintf(
 			"Heap %s is damaged in the blob store and was not restored: %s. Run again with another heap, or without one.", req.Heap, damageReason(err))}
 	case err != nil:
-		tries := r.heapReadFailures.add(req.Seq)
-		if tries < maxHeapReadTries {
-			return fmt.Errorf("read heap %s: %w", req.Heap, err)
-		}
-		in.refusal = &refusal{ReasonHeapUnavailable, fmt.Sprintf("Heap %s could not be read in %d tries. Run again once the blob store is reachable.", req.Heap, tries)}
-	case info.EngineID != in.engine.ID:
-		in.refusal = &refusal{ReasonHeapEngineMismatch, fmt.Sprintf(
-			"Heap %s was made by engine %s and cannot be restored by engine %s. Run on a runner of that engine, or without the heap.", req.Heap, info.EngineID, in.engine.ID)}
+		return r.mayFail(req, in, fmt.Errorf("read heap %s: %w", req.Heap, err))
+	case info.EngineID != in.engine.ID && in.migratedFrom == "":
+		memory.Release() // the replays take it too
+		return r.fetchMigrated(ctx, req, in, memory, info.EngineID)
 	default:
 		in.heap, in.heapSize, in.hash = blob, int64(len(blob)), req.Heap
 	}
+	return nil
+}
+
+// mayFail returns err for another try of the run, or refuses the run after the last one.
+func (r *Runner) mayFail(req ledger.Request, in *input, err error) error {
+	tries := r.heapReadFailures.add(req.Seq)
+	if tries < maxHeapReadTries {
+		return err
+	}
+	in.refusal = &refusal{ReasonHeapUnavailable, fmt.Sprintf("Heap %s could not be read in %d tries. Run again once the blob store is reachable.", req.Heap, tries)}
+	return nil
+}
+
+// fetchMigrated reads the migration of a heap of another engine. The run holds its slot while
+// the heap is migrated, and its time limit does not apply yet.
+func (r *Runner) fetchMigrated(ctx context.Context, req ledger.Request, in *input, memory MemoryAccount, engineID string) error {
+	why := "."
+	if r.opts.Migrations != nil {
+		migrated, err := r.opts.Migrations.Migrate(ctx, req, req.Heap)
+		refused, isRefused := errors.AsType[*NotMigratedError](err)
+		switch {
+		case err == nil:
+			in.migratedFrom, req.Heap = req.Heap, migrated
+			return r.fetchHeap(ctx, req, in, memory)
+		case ctx.Err() != nil, errors.Is(err, ErrMigrationUnfinished):
+			return fmt.Errorf("migrate heap %s: %w", req.Heap, err)
+		case !isRefused:
+			return r.mayFail(req, in, fmt.Errorf("migrate heap %s: %w", req.Heap, err))
+		}
+		why = ". It cannot be migrated: " + refused.Why + "."
+	}
+	in.refusal = &refusal{ReasonHeapEngineMismatch, fmt.Sprintf(
+		"Heap %s was made by engine %s and cannot be restored by engine %s. Run on a runner of that engine, or without the heap%s", req.Heap, engineID, in.engine.ID, why)}
 	return nil
 }
 

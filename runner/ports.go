@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"daybook/events"
@@ -127,6 +128,29 @@ type Heaps interface {
 	// key.
 	PutEncryptedHeap(ctx context.Context, tenant string, blob []byte, engineID, keyID string) (hash string, err error)
 }
+
+// Migrations make heaps of other engines again.
+type Migrations interface {
+	// Migrate returns a heap that the workers can restore in place of a heap of another
+	// engine that a run needs. It makes that heap first if none is recorded, which may take
+	// as long as all runs that led to it. A *NotMigratedError says that there is none. After
+	// ErrMigrationUnfinished another call continues, and after any other error another call
+	// may succeed.
+	Migrate(ctx context.Context, r ledger.Request, heap string) (migrated string, err error)
+}
+
+// NotMigratedError reports that a heap of another engine cannot be migrated.
+type NotMigratedError struct {
+	// Why is the reason as a clause.
+	Why string
+}
+
+// Error returns the reason.
+func (e *NotMigratedError) Error() string { return "the heap cannot be migrated: " + e.Why }
+
+// ErrMigrationUnfinished is returned by Migrations.Migrate after its share of time. What it has
+// reached is recorded, and the run gives its slot to others meanwhile.
+var ErrMigrationUnfinished = errors.New("the migration of the heap continues when the run is delivered again")
 
 // Memory limits the memory that the heaps of runs take in this process.
 type Memory interface {

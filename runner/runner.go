@@ -39,6 +39,8 @@ type Options struct {
 	Workers Workers
 	// Memory limits the memory of heaps. Default: no limit.
 	Memory Memory
+	// Migrations migrate heaps of other engines. Default: runs that need such a heap fail.
+	Migrations Migrations
 	// Servers calls tools for scripts. Default: scripts can call no tools.
 	Servers Servers
 

@@ -31,6 +31,7 @@
 //   - execshow.go, execshowoutput.go: exec show: the summary, and the timeline of events and
 //     output
 //   - heap.go, collect.go: heap list, find, show, tags, tag, untag; heap collect
+//   - heapmigrate.go: heap migrate
 //   - heapglobals.go: heap diff, and the globals of heap show
 //   - session.go: session list, log, open, reset, shred
 //   - sessionshow.go, replay.go: session show, replay

@@ -63,6 +63,8 @@ func eventText(e events.CloudEvent) string {
 		return terminal.OneLine(fmt.Sprintf("%q, %s, %s", content.Name, content.MIME, terminal.CountNoun(d.Size, "byte")), 200)
 	case events.TypeExecutionReplayed:
 		return replayedText(payload[events.ExecutionReplayed](e))
+	case events.TypeHeapMigrated:
+		return migratedText(payload[events.HeapMigrated](e))
 	case events.TypeLedgerCheckpointed:
 		d := payload[events.LedgerCheckpointed](e)
 		return fmt.Sprintf("%s, tree hash %s", terminal.CountNoun(d.Size, "event"), d.RootHash)
@@ -91,6 +93,28 @@ func replayedText(d events.ExecutionReplayed) string {
 	return text
 }
 
+func migratedText(d events.HeapMigrated) string {
+	text := fmt.Sprintf("%s, by %s: ", strings.ReplaceAll(string(d.Verdict), "_", " "), actorText(d.Actor))
+	switch {
+	case d.Verdict == events.MigrationDone:
+		return text + fmt.Sprintf("to heap %s, with %s", shortHash(d.NewHeap), terminal.CountNoun(d.Executions, "replay"))
+	case d.Part != "":
+		text += fmt.Sprintf("execution %s, %s", d.ExecutionID, d.Part)
+	default:
+		text += d.Reason
+		if d.ExecutionID != "" {
+			text += ", execution " + d.ExecutionID
+		}
+	}
+	if d.Line > 0 {
+		text += fmt.Sprintf(", line %d", d.Line)
+	}
+	if d.Call > 0 {
+		text += fmt.Sprintf(", call %d", d.Call)
+	}
+	return text
+}
+
 func requestText(d events.ExecutionRequested) string {
 	text := "by " + actorText(d.Actor)
 	switch {
@@ -109,6 +133,9 @@ func startText(d events.ExecutionStarted) string {
 	from := "a fresh isolate"
 	if d.InputHeap != "" {
 		from = "heap " + shortHash(d.InputHeap)
+	}
+	if d.MigratedFrom != "" {
+		from += ", a migration of heap " + shortHash(d.MigratedFrom)
 	}
 	return fmt.Sprintf("attempt %d, from %s", d.Attempt, from)
 }

@@ -23,6 +23,7 @@ type heapCmd struct {
 	Untag heapUntagCmd `cmd:"" help:"Delete tags of a heap: the given keys, or all."`
 	Find  heapFindCmd  `cmd:"" help:"Find the heaps that have all given tags."`
 
+	Migrate heapMigrateCmd `cmd:"" help:"Make heaps of another engine again by replays."`
 	Collect heapCollectCmd `cmd:"" help:"Delete unused heaps."`
 }
 

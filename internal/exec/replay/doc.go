@@ -22,6 +22,8 @@
 //   - artifacts.go: compares artifacts with the record when they are created
 //   - heaps.go: lists the globals of heaps, which runs no code of their scripts; names the
 //     first global that differs in the heaps of a run and its replay
+//   - rebuild.go: replays a run from a heap that takes the place of the recorded one, for the
+//     migration of heaps to another engine
 //   - gate.go: limits how many replays and lists of globals run at a time, and shares them
 //     among tenants
 //   - difference.go: Report and Difference; shortens texts to what a person needs to see

@@ -114,7 +114,7 @@ func (p *replay) totals() *totals {
 
 // compareEnd compares the replay of a run that reached its end.
 func (p *replay) compareEnd(ctx context.Context) (Report, error) {
-	sameEngine := p.engine.ID == p.rec.Started.Engine.ID
+	sameEngine := p.engine.ID == p.rec.Started.Engine.ID && !p.isRebuild
 	if err := p.output.end(p.totals()); errors.Is(err, errDiffers) {
 		return p.different(*p.output.difference), nil
 	} else if err != nil {

@@ -100,13 +100,18 @@ func (r *Replayer) Replay(ctx context.Context, rec *ledger.Recording) (Report, e
 
 // report replays the run and returns the report.
 func (p *replay) report(ctx context.Context) (Report, error) {
-	started := time.Now()
 	if m := p.replayer.opts.Memory; m != nil {
 		var memory runner.MemoryAccount
 		ctx, memory = m.OpenAccount(ctx)
 		defer memory.Release()
 		p.memory = memory
 	}
+	return p.finish(ctx)
+}
+
+// finish replays and measures the time that it takes.
+func (p *replay) finish(ctx context.Context) (Report, error) {
+	started := time.Now()
 	report, err := p.replay(ctx)
 	if err != nil {
 		if reason, message := whyNot(err); reason != "" {
@@ -124,6 +129,10 @@ type replay struct {
 	rec      *ledger.Recording
 	replayer *Replayer
 	memory   runner.MemoryAccount // nil for no limit
+
+	// isRebuild is true for a replay whose input heap is restored instead of the recorded one.
+	isRebuild bool
+	restored  []byte
 
 	engine    events.Engine
 	inputSize int64 // of the input heap in bytes
@@ -373,8 +382,8 @@ func (p *replay) newTask(ctx context.Context) (t runner.Task, report *Report, er
 	if err != nil {
 		return t, nil, err
 	}
-	var heap []byte
-	if s.InputHeap != "" {
+	heap := p.restored
+	if s.InputHeap != "" && !p.isRebuild {
 		if p.engine.ID != s.Engine.ID {
 			r := p.impossible(ReasonEngine, fmt.Sprintf("the input heap was made by engine %s, and the workers have engine %s", s.Engine.ID, p.engine.ID))
 			return t, &r, nil

@@ -26,12 +26,19 @@ type heap struct {
 	// event that collected the heap.
 	collected   uint64
 	collectedAt int64
+	// migrated is the newest heap that a migration made of this one, or nil. It is kept as
+	// long as this one would be.
+	migrated *heap
 	// pins counts the session entries, runs, sessions and contexts that need the heap.
 	pins int32
 }
 
 // exists reports whether the heap exists according to the events.
 func (h *heap) exists() bool { return h.producedAt > h.collected }
+
+// isKept reports whether a use protects the heap. before is the time, in ms since 1970 UTC,
+// since which a use protects it.
+func (h *heap) isKept(before int64) bool { return h.tagged || h.pins > 0 || h.used >= before }
 
 // run is an execution that has not ended, or whose session entry is not yet recorded.
 type run struct {
@@ -112,7 +119,7 @@ var heapEventTypes = func() map[events.Type]bool {
 		events.TypeExecutionTimedOut, events.TypeExecutionCancelled, events.TypeHeapTagged, events.TypeHeapCollected,
 		events.TypeSessionEntryRecorded, events.TypeSessionOpened, events.TypeSessionExpanded, events.TypeSessionTurnQueued,
 		events.TypeSessionTurnSkipped, events.TypeSessionRebound, events.TypeSessionReset,
-		events.TypeContextCleared, events.TypeContextExpired,
+		events.TypeContextCleared, events.TypeContextExpired, events.TypeHeapMigrated,
 	} {
 		all[t] = true
 	}
@@ -170,6 +177,8 @@ func (f *heapState) apply(e *events.Event) {
 		}
 	case *events.HeapTagged:
 		f.applyTags(e, d)
+	case *events.HeapMigrated:
+		f.applyMigrated(e, d)
 	case *events.HeapCollected:
 		if h := f.heap(e.Tenant, d.Heap); h != nil {
 			h.collected, h.collectedAt = e.Seq, e.Time.UnixMilli()
@@ -246,6 +255,33 @@ func unpin(h *heap) {
 	if h != nil {
 		h.pins--
 	}
+}
+
+func (f *heapState) applyMigrated(e *events.Event, d *events.HeapMigrated) {
+	if d.Verdict != events.MigrationDone {
+		return
+	}
+	f.markUsed(e, d.From)
+	h := f.markUsed(e, d.NewHeap)
+	h.size, h.producedAt = d.Size, e.Seq
+	if old := f.heap(e.Tenant, d.Heap); old != h {
+		old.migrated = h
+	}
+}
+
+// heapsOfKept returns the migrated heaps that are kept because the heaps of which they were
+// made would be, whether or not those still exist.
+func (f *heapState) heapsOfKept(before int64) map[*heap]bool {
+	kept := map[*heap]bool{}
+	for _, h := range f.heaps {
+		if !h.isKept(before) {
+			continue
+		}
+		for next := h.migrated; next != nil && !kept[next]; next = next.migrated {
+			kept[next] = true
+		}
+	}
+	return kept
 }
 
 func (f *heapState) applyTags(e *events.Event, d *events.HeapTagged) {

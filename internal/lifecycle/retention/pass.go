@@ -201,6 +201,7 @@ func readAfter(ctx context.Context, feed Feed, after uint64, fn func(events.Stor
 // of collected heaps that are still stored.
 func (s *Service) decide(f *heapState, p Pass, stored map[heapKey]events.BlobInfo, decided uint64, now time.Time) (list []candidate, unfinished []events.BlobInfo) {
 	before := now.Add(-p.Rule.OlderThan).UnixMilli()
+	ofKept := f.heapsOfKept(before)
 	for k, h := range f.heaps {
 		b, ok := stored[k]
 		if !ok || now.Sub(b.StoredAt) < MinAge {
@@ -209,7 +210,7 @@ func (s *Service) decide(f *heapState, p Pass, stored map[heapKey]events.BlobInf
 		switch {
 		case h.collected > h.producedAt && b.StoredAt.UnixMilli() <= h.collectedAt:
 			unfinished = append(unfinished, b)
-		case h.exists() && !h.tagged && h.pins == 0 && h.used < before:
+		case h.exists() && !h.isKept(before) && !ofKept[h]:
 			c := candidate{blob: b, Collected: Collected{
 				Tenant: f.names[k.tenant], Heap: hex.EncodeToString(k.hash[:]), Size: h.size, LastUse: events.FormatTime(time.UnixMilli(h.used)),
 			}}

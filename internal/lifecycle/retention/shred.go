@@ -401,6 +401,10 @@ func (f *sessionScan) read(m events.Stored) error {
 		if f.encrypted[d.ExecutionID] && d.OutputHeap != "" {
 			f.entryHeaps[d.OutputHeap] = true
 		}
+	case *events.HeapMigrated:
+		if f.heaps[d.Heap] != nil && d.Verdict == events.MigrationDone { // it has the content of the other one
+			f.addHeap(&events.HeapRecord{SHA256: d.NewHeap, Size: d.Size}, &e)
+		}
 	case *events.HeapCollected:
 		if h := f.heaps[d.Heap]; h != nil {
 			h.collected = e.Seq

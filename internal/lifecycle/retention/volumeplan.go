@@ -43,7 +43,7 @@ type VolumePlan struct {
 func PlanVolume(ctx context.Context, feed Feed, last uint64, facts VolumeFacts) (VolumePlan, error) {
 	f := &volumeState{
 		runs: map[ExecutionKey]*volumeRun{}, sessions: map[ExecutionKey]ExecutionKey{}, contexts: map[ExecutionKey]*volumeContext{}, deletedWebhooks: map[string]bool{},
-		turns: map[ExecutionKey]*volumeTurns{}, prompts: map[ExecutionKey][]ExecutionKey{}, deletedAgents: map[ExecutionKey]bool{}, collected: map[ExecutionKey]bool{},
+		turns: map[ExecutionKey]*volumeTurns{}, prompts: map[ExecutionKey][]ExecutionKey{}, deletedAgents: map[ExecutionKey]bool{}, collected: map[ExecutionKey]bool{}, gone: map[ExecutionKey]uint64{},
 	}
 	var plan VolumePlan
 	if err := readTo(ctx, feed, last, func(m events.Stored) error {
@@ -150,6 +150,8 @@ type volumeState struct {
 	// produced holds the heaps that a run left, kept those that a kept run left, and
 	// collected those that were collected or lost.
 	produced, kept, collected map[ExecutionKey]bool
+	// gone holds the position of the newest event that a heap was collected or lost.
+	gone map[ExecutionKey]uint64
 }
 
 func (f *volumeState) context(tenant, key string) *volumeContext {
@@ -191,10 +193,11 @@ func (f *volumeState) take(e *events.Event) {
 		}
 	case *events.HeapCollected:
 		f.collected[ExecutionKey{e.Tenant, d.Heap}] = true
+		f.gone[ExecutionKey{e.Tenant, d.Heap}] = e.Seq
 	case *events.LedgerVolumeOpened:
-		f.lose(d.LostBlobs)
+		f.lose(e.Seq, d.LostBlobs)
 	case *events.BlobsLost:
-		f.lose(d.Of(e.Tenant))
+		f.lose(e.Seq, d.Of(e.Tenant))
 	case *events.AgentPrompted:
 		if d.ExecutionID != "" {
 			k := ExecutionKey{e.Tenant, d.SessionID}
@@ -213,10 +216,11 @@ func (f *volumeState) take(e *events.Event) {
 	}
 }
 
-func (f *volumeState) lose(list []events.LostBlob) {
+func (f *volumeState) lose(seq uint64, list []events.LostBlob) {
 	for _, l := range list {
 		if l.Kind == "heap" {
 			f.collected[ExecutionKey{l.Tenant, l.SHA256}] = true
+			f.gone[ExecutionKey{l.Tenant, l.SHA256}] = seq
 		}
 	}
 }
@@ -343,6 +347,10 @@ func (f *volumeState) keeps(e *events.Event) bool {
 		return f.kept[h] || !f.produced[h]
 	case *events.HeapCollected:
 		return f.kept[ExecutionKey{e.Tenant, d.Heap}]
+	case *events.HeapMigrated:
+		// Nothing else names a migrated heap that exists, and no run tries again after a difference.
+		h := ExecutionKey{e.Tenant, d.NewHeap}
+		return d.Verdict == events.MigrationDifferent || d.Verdict == events.MigrationDone && (e.Seq > f.gone[h] || f.kept[h])
 	case *events.ContextUpdated, *events.ContextCleared, *events.ContextExpired, *events.ContextNoted:
 		return e.Seq >= f.context(e.Tenant, e.About()).reset
 	case *events.SessionEntryRecorded:

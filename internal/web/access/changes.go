@@ -60,6 +60,9 @@ func ChangeSize(data events.Data) (size int, held bool) {
 	case *events.ExecutionReplayed:
 		content := d.Content.Value()
 		return size + len(content.Recorded) + len(content.Replayed), true
+	case *events.HeapMigrated:
+		content := d.Content.Value()
+		return size + len(content.Recorded) + len(content.Replayed), d.RunID == "" // a run that needs the heap was admitted
 	case *events.ContextCleared, *events.SessionNamed, *events.SessionExpanded, *events.SessionRefAssigned,
 		*events.SessionReset, *events.SessionTurnQueued, *events.AgentSessionConfigured:
 		return size, true

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 
+	"daybook/httpapi"
 	"daybook/internal/globals"
 	"daybook/internal/lifecycle/retention"
 	"daybook/projections"
@@ -44,6 +45,15 @@ func heapPath(key string) string { return "/api/heaps/" + url.PathEscape(key) }
 // Heap returns a heap.
 func (c *Client) Heap(ctx context.Context, key string) (Answer[Heap], error) {
 	return call[Heap](ctx, c, http.MethodGet, heapPath(key), nil)
+}
+
+// MigratedHeap is the verdict about a heap of another engine.
+type MigratedHeap = httpapi.MigratedHeap
+
+// MigrateHeap migrates a heap to the engine of the server and returns the verdict. That can
+// take as long as all runs that led to the heap.
+func (c *Client) MigrateHeap(ctx context.Context, key string) (Answer[MigratedHeap], error) {
+	return call[MigratedHeap](ctx, c, http.MethodPost, heapPath(key)+"/migrate", nil)
 }
 
 // Globals is a list of the globals that scripts added to a heap.

@@ -23,6 +23,7 @@ var requiredMembers = map[reflect.Type][]string{
 	reflect.TypeFor[Artifacts]():     {"artifacts[].number"},
 	reflect.TypeFor[HeapPage]():      {"results[].heap"},
 	reflect.TypeFor[Heap]():          {"heap"},
+	reflect.TypeFor[MigratedHeap]():  {"heap", "verdict"},
 	reflect.TypeFor[Globals]():       {"globals[].name", "globals[].sha256"},
 	reflect.TypeFor[Lineage]():       {"lineage[].heap"},
 	reflect.TypeFor[Tags]():          {"tags"},

@@ -26,9 +26,10 @@ type SessionList struct {
 	NextCursor string    `json:"next_cursor,omitempty"`
 }
 
-// Sessions returns at most limit sessions of a kind: all, named, logical or acp.
-func (c *Client) Sessions(ctx context.Context, kind string, limit int) (Answer[SessionList], error) {
-	return call[SessionList](ctx, c, http.MethodGet, "/api/sessions"+query("kind", kind, "limit", strconv.Itoa(limit)), nil)
+// Sessions returns at most limit sessions of a kind: all, named, logical or acp. cursor is that
+// of the page before, or empty.
+func (c *Client) Sessions(ctx context.Context, kind string, limit int, cursor string) (Answer[SessionList], error) {
+	return call[SessionList](ctx, c, http.MethodGet, "/api/sessions"+query("kind", kind, "limit", strconv.Itoa(limit), "cursor", cursor), nil)
 }
 
 // sessionPath returns the path of the session with a name, intent, ref or id, or a unique

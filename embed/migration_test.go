@@ -1,0 +1,402 @@
+package embed_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"daybook/embed"
+	"daybook/events"
+	"daybook/httpapi"
+	"daybook/internal/exec/worker"
+	"daybook/internal/web/access"
+	"daybook/projections"
+)
+
+// earlier is the addition to the prelude of the engine of an earlier version.
+const earlier = "/* an earlier version */"
+
+// startEngine is start for a server of another engine.
+func startEngine(t testing.TB, opts embed.Options, prelude string) *embed.Daybook {
+	t.Helper()
+	opts.NATS.NoSync, opts.Runs.DrainWait = true, -1
+	book, err := embed.Start(worker.WithPrelude(within(t), prelude), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { closeBook(t, book) })
+	return book
+}
+
+// migrateIn migrates a heap and returns the verdict.
+func migrateIn(t *testing.T, book *embed.Daybook, heap string) (m httpapi.MigratedHeap) {
+	t.Helper()
+	status, body := postTo(t, book, "/api/heaps/"+heap+"/migrate", "")
+	if err := json.Unmarshal([]byte(body), &m); status != http.StatusOK || err != nil {
+		t.Fatalf("%d %s: %v", status, body, err)
+	}
+	return m
+}
+
+// migrations returns the recorded migrations.
+func migrations(t *testing.T, book *embed.Daybook) (list []events.HeapMigrated) {
+	t.Helper()
+	_ = book.Follow(within(t), 0, func(batch []events.Event, last uint64) error {
+		for _, e := range batch {
+			if d, ok := e.Data.(*events.HeapMigrated); ok {
+				list = append(list, *d)
+			}
+		}
+		if batch[len(batch)-1].Seq >= last {
+			return os.ErrClosed
+		}
+		return nil
+	})
+	return list
+}
+
+// started returns the started event of an execution.
+func started(t *testing.T, book *embed.Daybook, id string) *events.ExecutionStarted {
+	t.Helper()
+	for _, e := range history(t, book, id) {
+		if d, ok := e.Data.(*events.ExecutionStarted); ok {
+			return d
+		}
+	}
+	t.Fatalf("execution %s has no start", id)
+	return nil
+}
+
+// stateScript leaves closures, classes, a timer, and a counter.
+const stateScript = `
+	const counter = (() => { let n = 40; return { next: () => ++n } })();
+	class Account { #balance = 0; deposit(x) { this.#balance += x; return this } get balance() { return this.#balance } }
+	let account = new Account().deposit(5);
+	let ticks = 0;
+	setInterval(() => ticks++, 1000).unref();
+	console.log("made", account.balance, Math.random() > 2, new Date().getTime() > 0);
+	counter.next()`
+
+// A run, a chain of runs, and runs of two branches continue from heaps of an earlier engine.
+func TestRunsMigrateHeaps(t *testing.T) {
+	t.Parallel()
+	opts := embed.Options{DataDir: t.TempDir()}
+	book := startEngine(t, opts, earlier)
+	_, first := completes(t, book, embed.Script{Code: stateScript})
+	_, second := completes(t, book, embed.Script{Code: "account.deposit(counter.next()); await new Promise(r => setTimeout(r, 3000)); console.log(ticks); ticks", Heap: first})
+	thrown := run(t, book, embed.Script{Code: "account.deposit(100); throw new Error('on purpose')", Heap: second})
+	_, other := completes(t, book, embed.Script{Code: "account.deposit(1000).balance", Heap: first})
+	third := deref(thrown.Heap)
+	closeBook(t, book)
+
+	book = start(t, opts)
+	e := run(t, book, embed.Script{Code: "[account.balance, ticks >= 2, counter.next(), account instanceof Account].join()", Heap: third})
+	if deref(e.Result) != "147,true,43,true" {
+		t.Fatalf("%v %v", deref(e.Result), deref(e.Error))
+	}
+	made := migrations(t, book)
+	if len(made) != 1 {
+		t.Fatalf("%d migrations: %+v", len(made), made)
+	}
+	m := made[0]
+	if m.Heap != third || m.Verdict != events.MigrationDone || m.Executions != 3 || m.From != "" || m.LastExecutionID != thrown.ExecutionID || m.Parent != second || m.RunID != e.ExecutionID || m.Engine.ID == m.EngineID || m.EngineID == "" {
+		t.Errorf("the migration is %+v", m)
+	}
+	if s := started(t, book, e.ExecutionID); s.InputHeap != m.NewHeap || s.MigratedFrom != third {
+		t.Errorf("the run started from %s, a migration of %s", s.InputHeap, s.MigratedFrom)
+	}
+	if deref(e.InputHeap) != m.NewHeap || deref(e.MigratedFrom) != third || deref(e.RequestedHeap) != third {
+		t.Errorf("the run is %+v", e)
+	}
+	// The migration is used again, and the run and its heap replay.
+	if result, _ := completes(t, book, embed.Script{Code: "account.balance", Heap: third}); result != "147" {
+		t.Errorf("the second run answers %s", result)
+	}
+	if r := replayIn(t, book, e.ExecutionID); r.Verdict != events.ReplayIdentical || len(r.Compared) != 6 {
+		t.Errorf("the replay: %+v", r)
+	}
+	if result, _ := completes(t, book, embed.Script{Code: "account.balance", Heap: other}); result != "1005" {
+		t.Errorf("the other branch answers %s", result)
+	}
+	if made = migrations(t, book); len(made) != 2 || made[1].Executions != 2 {
+		t.Errorf("the migrations: %+v", made)
+	}
+	var h projections.Heap
+	if status, body := answerOf(t, book, http.MethodGet, "/api/heaps/"+m.NewHeap); status != http.StatusOK || json.Unmarshal([]byte(body), &h) != nil || deref(h.MigratedFrom) != third || deref(h.Parent) != second {
+		t.Errorf("the new heap: %d %s", status, body)
+	}
+	if status, body := answerOf(t, book, http.MethodGet, "/api/heaps/"+m.NewHeap+"/lineage"); status != http.StatusOK || !strings.Contains(body, thrown.ExecutionID) || !strings.Contains(body, first) {
+		t.Errorf("the lineage: %d %s", status, body)
+	}
+
+	// A third engine migrates what both left, from the recorded events.
+	after := deref(e.Heap)
+	closeBook(t, book)
+	book = startEngine(t, opts, "/* a later version */")
+	if r := migrateIn(t, book, after); r.Verdict != events.MigrationDone || r.Replayed != 4 {
+		t.Errorf("%+v", r)
+	}
+	if r := migrateIn(t, book, after); r.Verdict != events.MigrationDone || !r.Recorded || r.Replayed != 0 {
+		t.Errorf("again: %+v", r)
+	}
+	// An ancestor that is migrated already is used, in a lineage with a migrated heap.
+	if r := migrateIn(t, book, m.NewHeap); r.Verdict != events.MigrationDone || r.Replayed != 3 {
+		t.Errorf("a migrated heap: %+v", r)
+	}
+	if result, _ := completes(t, book, embed.Script{Code: "account.balance + counter.next()", Heap: after}); result != "191" {
+		t.Errorf("the third engine answers %s", result)
+	}
+}
+
+// Named, logical and ACP sessions continue with another engine.
+func TestSessionsMigrateHeaps(t *testing.T) {
+	t.Parallel()
+	opts := embed.Options{DataDir: t.TempDir(), HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}}
+	book := startEngine(t, opts, earlier)
+	open := func(book *embed.Daybook) (session string) {
+		t.Helper()
+		var opened struct {
+			SessionID string `json:"session_id"`
+			Broken    *string
+		}
+		if status, raw := call(t, http.MethodPost, book.URL()+"/api/logical-sessions", map[string]any{"intent": "count", "seeds": []string{"builtin"}}, &opened); status != http.StatusOK {
+			t.Fatalf("%d %s", status, raw)
+		}
+		return opened.SessionID
+	}
+	logical := open(book)
+	for range 3 {
+		completes(t, book, embed.Script{Code: "var n = (globalThis.n ?? 0) + 1; n", LogicalSession: logical})
+	}
+	_, named := completes(t, book, embed.Script{Code: "var m = 7", Session: "daily"})
+	agent := openEditor(t, book)
+	acp := agent.open()
+	agent.prompt(acp, "let agentWas = 'here'; agentWas")
+	closeBook(t, book)
+
+	book = start(t, opts)
+	if id := open(book); id != logical {
+		t.Errorf("the intent opens session %s, not %s", id, logical)
+	}
+	e := run(t, book, embed.Script{Code: "var n = n + 1; n", LogicalSession: logical})
+	if deref(e.Result) != "4" || e.MigratedFrom == nil {
+		t.Errorf("the logical session: %v %v", deref(e.Result), deref(e.Error))
+	}
+	if e := run(t, book, embed.Script{Code: "m + 1", Session: "daily", Heap: named}); deref(e.Result) != "8" || deref(e.MigratedFrom) != named {
+		t.Errorf("the named session: %v %v", deref(e.Result), deref(e.Error))
+	}
+	agent = openEditor(t, book)
+	agent.call("session/load", map[string]any{"sessionId": acp, "cwd": "/", "mcpServers": []any{}})
+	agent.prompt(acp, "agentWas + 2")
+	if made := migrations(t, book); len(made) != 3 || slices.ContainsFunc(made, func(m events.HeapMigrated) bool { return m.Verdict != events.MigrationDone }) {
+		t.Errorf("the migrations: %+v", made)
+	}
+	if e := run(t, book, embed.Script{Code: "n", LogicalSession: logical}); deref(e.Result) != "4" || e.MigratedFrom != nil {
+		t.Errorf("the next turn: %v %v %v", deref(e.Result), deref(e.Error), deref(e.MigratedFrom))
+	}
+}
+
+// A difference refuses the migration: in the answer, in the ledger, and for the runs that need
+// the heap.
+func TestMigrationDiffers(t *testing.T) {
+	t.Parallel()
+	opts := embed.Options{DataDir: t.TempDir(), HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}}
+	book := startEngine(t, opts, "Math.cbrt = () => 3;")
+	var opened struct {
+		SessionID string `json:"session_id"`
+	}
+	if status, raw := call(t, http.MethodPost, book.URL()+"/api/logical-sessions", map[string]any{"intent": "roots", "seeds": []string{"builtin"}}, &opened); status != http.StatusOK {
+		t.Fatalf("%d %s", status, raw)
+	}
+	_, first := completes(t, book, embed.Script{Code: "var root = 1; console.log('one')"})
+	differs := run(t, book, embed.Script{Code: "console.log('a root'); console.log(root = Math.cbrt(8))", Heap: first})
+	_, last := completes(t, book, embed.Script{Code: "root", Heap: deref(differs.Heap)})
+	completes(t, book, embed.Script{Code: "console.log(Math.cbrt(8))", LogicalSession: opened.SessionID})
+	closeBook(t, book)
+
+	book = start(t, opts)
+	e := run(t, book, embed.Script{Code: "root", Heap: last})
+	for _, want := range []string{"was made by engine v8-", "cannot be restored by engine", "It cannot be migrated", differs.ExecutionID, "output, line 2", `recorded "3"`, `replayed "2"`} {
+		if e.Status != events.StatusFailed || deref(e.Reason) != "heap_engine_mismatch" || !strings.Contains(deref(e.Error), want) {
+			t.Errorf("the run is %s: %s; %q is missing", e.Status, deref(e.Error), want)
+		}
+	}
+	made := migrations(t, book)
+	if len(made) != 1 || made[0].Verdict != events.MigrationDifferent || made[0].ExecutionID != differs.ExecutionID || made[0].Line != 2 || made[0].NewHeap != "" || made[0].Content.Value().Recorded != "3" {
+		t.Fatalf("the migrations: %+v", made)
+	}
+	// The next run is refused at once, and a client makes the migration try again.
+	if status, body := postTo(t, book, "/api/exec", fmt.Sprintf(`{"code":"root","heap":%q}`, last)); status != http.StatusConflict || !strings.Contains(body, "cannot be migrated") || !strings.Contains(body, differs.ExecutionID) {
+		t.Errorf("%d %s", status, body)
+	}
+	if m := migrateIn(t, book, last); m.Verdict != events.MigrationDifferent || m.Difference == nil || m.Difference.Recorded != "3" || m.Difference.Replayed != "2" || m.Difference.Line != 2 || m.ExecutionID != differs.ExecutionID {
+		t.Errorf("%+v", m)
+	}
+	if m := migrateIn(t, book, first); m.Verdict != events.MigrationDone {
+		t.Errorf("the heap before the difference: %+v", m)
+	}
+	if made = migrations(t, book); len(made) != 3 {
+		t.Errorf("%d migrations", len(made))
+	}
+	// A turn of a session fails as before, and the intent starts again.
+	turn := run(t, book, embed.Script{Code: "1", LogicalSession: opened.SessionID})
+	if deref(turn.Reason) != "session_head_lost" || !strings.Contains(deref(turn.Error), "It cannot be migrated") {
+		t.Errorf("the turn: %s", deref(turn.Error))
+	}
+	if status, raw := call(t, http.MethodPost, book.URL()+"/api/logical-sessions", map[string]any{"intent": "roots", "seeds": []string{"builtin"}}, nil); status != http.StatusOK || !strings.Contains(string(raw), "engine_changed") {
+		t.Errorf("%d %s", status, raw)
+	}
+	if e := run(t, book, embed.Script{Code: "1 + 1", LogicalSession: opened.SessionID}); deref(e.Result) != "2" {
+		t.Errorf("after the break: %s", deref(e.Error))
+	}
+}
+
+// Parallel requests for the same heap replay its lineage once.
+func TestMigrationsOfOneHeap(t *testing.T) {
+	t.Parallel()
+	opts := embed.Options{DataDir: t.TempDir()}
+	book := startEngine(t, opts, earlier)
+	_, heap := completes(t, book, embed.Script{Code: "var n = 1"})
+	closeBook(t, book)
+	book = start(t, opts)
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			if i%2 == 0 {
+				if m := migrateIn(t, book, heap); m.Verdict != events.MigrationDone {
+					t.Errorf("%+v", m)
+				}
+			} else if e, err := book.Run(within(t), embed.Script{Code: "n", Heap: heap}); err != nil || deref(e.Result) != "1" {
+				t.Errorf("%v %v", deref(e.Error), err)
+			}
+		})
+	}
+	all.Wait()
+	if made := migrations(t, book); len(made) != 1 {
+		t.Errorf("%d migrations", len(made))
+	}
+}
+
+// Host calls of the lineage are answered from the ledger, without the tools.
+func TestMigrationAnswersCalls(t *testing.T) {
+	const key = "very-secret-key-4712"
+	t.Setenv("WEATHER_KEY", key)
+	file := filepath.Join(t.TempDir(), "mcp.json")
+	text := fmt.Sprintf(`{"mcpServers": {"weather": {"url": %q, "headers": {"Authorization": "Bearer ${WEATHER_KEY}"}}}}`, weather(t, key))
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	servers, err := embed.ReadMCPServers(nil, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, bodies := range []string{"", "hash"} {
+		opts := embed.Options{DataDir: t.TempDir(), Tools: embed.ToolOptions{Servers: servers, Bodies: bodies}}
+		book := startEngine(t, opts, earlier)
+		e := run(t, book, embed.Script{Code: `var day = await mcp.weather.today({ city: "Oslo" }); console.log(day.degrees); day.city`})
+		if deref(e.Result) != "Oslo" {
+			t.Fatalf("%s", deref(e.Error))
+		}
+		closeBook(t, book)
+		opts.Tools = embed.ToolOptions{}
+		book = start(t, opts)
+		later := run(t, book, embed.Script{Code: "day.degrees", Heap: deref(e.Heap)})
+		if bodies == "" && deref(later.Result) != "7" {
+			t.Errorf("%s", deref(later.Error))
+		}
+		if bodies != "" {
+			if !strings.Contains(deref(later.Error), "only the hash of the answer to call 1 is recorded") || !strings.Contains(deref(later.Error), e.ExecutionID) {
+				t.Errorf("%s", deref(later.Error))
+			}
+			if m := migrateIn(t, book, deref(e.Heap)); m.Verdict != events.NotMigrated || m.Reason != "answer_not_kept" || m.ExecutionID != e.ExecutionID {
+				t.Errorf("%+v", m)
+			}
+		}
+		closeBook(t, book)
+	}
+}
+
+// A shred of a session reaches its migrated heaps. A shredded lineage cannot be migrated.
+func TestMigrationOfShreddedRuns(t *testing.T) {
+	t.Parallel()
+	const secret = "a-very-private-word"
+	opts := embed.Options{DataDir: t.TempDir(), Content: embed.ContentOptions{Erasable: true}}
+	book := startEngine(t, opts, earlier)
+	_, private := completes(t, book, embed.Script{Code: "var kept = '" + secret + "'", Session: "private"})
+	_, fork := completes(t, book, embed.Script{Code: "kept.length", Session: "other", Heap: private})
+	closeBook(t, book)
+	book = start(t, opts)
+	m := migrateIn(t, book, private)
+	if m.Verdict != events.MigrationDone {
+		t.Fatalf("%+v", m)
+	}
+	if result, _ := completes(t, book, embed.Script{Code: "kept", Session: "private", Heap: private}); result != secret {
+		t.Errorf("the result is %q", result)
+	}
+	if status, body := answerOf(t, book, http.MethodDelete, "/api/sessions/private/content?force=true"); status != http.StatusOK {
+		t.Fatalf("%d %s", status, body)
+	}
+	for _, heap := range []string{private, m.NewHeap} {
+		if status, body := answerOf(t, book, http.MethodGet, "/api/heaps/"+heap); status != http.StatusGone {
+			t.Errorf("%d %s", status, body)
+		}
+	}
+	if m := migrateIn(t, book, fork); m.Verdict != events.NotMigrated || m.Reason != "content_shredded" || strings.Contains(m.Message, secret) {
+		t.Errorf("%+v", m)
+	}
+	if e := run(t, book, embed.Script{Code: "kept", Heap: fork}); !strings.Contains(deref(e.Error), "It cannot be migrated") || !strings.Contains(deref(e.Error), "shredded") {
+		t.Errorf("%s", deref(e.Error))
+	}
+}
+
+// Another tenant can neither migrate a heap nor find out that it exists.
+func TestMigrationsOfOtherTenants(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "tokens")
+	opts := embed.Options{DataDir: t.TempDir(), Access: embed.AccessOptions{TokenFile: file}, HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}}
+	g := &guarded{t: t, file: file}
+	g.admin = g.token("ops", "operator", access.AllScopes)
+	mine, other := g.token("acme", "ada", access.AllScopes), g.token("other", "eve", access.AllScopes)
+	readOnly, err := access.NewScopes(access.Read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reader := g.token("acme", "rex", readOnly)
+	g.book = startEngine(t, opts, earlier)
+	heapOf := func(token string) (e projections.ExecutionDetail) {
+		t.Helper()
+		status, body := g.ask(token, http.MethodPost, "/api/exec?wait=60", `{"code":"var n = 1"}`)
+		if err := json.Unmarshal([]byte(body), &e); status != http.StatusOK || err != nil || e.Heap == nil {
+			t.Fatalf("%d %s %v", status, body, err)
+		}
+		return e
+	}
+	own := heapOf(mine)
+	closeBook(t, g.book)
+	g.book = start(t, opts)
+	path := "/api/heaps/" + deref(own.Heap) + "/migrate"
+	if status, body := g.ask(reader, http.MethodPost, path, ""); status != http.StatusForbidden {
+		t.Errorf("a reader: %d %s", status, body)
+	}
+	unknown := strings.Repeat("0", 64)
+	status, body := g.ask(other, http.MethodPost, path, "")
+	wantStatus, wantBody := g.ask(other, http.MethodPost, "/api/heaps/"+unknown+"/migrate", "")
+	if status != http.StatusNotFound || status != wantStatus || strings.ReplaceAll(body, deref(own.Heap), "") != strings.ReplaceAll(wantBody, unknown, "") {
+		t.Errorf("%d %s, want %d %s", status, body, wantStatus, wantBody)
+	}
+	if status, body = g.ask(other, http.MethodPost, "/api/exec?wait=60", fmt.Sprintf(`{"code":"typeof n","heap":%q}`, deref(own.Heap))); status != http.StatusOK || !strings.Contains(body, `"undefined"`) {
+		t.Errorf("%d %s", status, body)
+	}
+	if made := migrations(t, g.book); len(made) != 0 {
+		t.Errorf("the migrations: %+v", made)
+	}
+	if status, body = g.ask(mine, http.MethodPost, path, ""); status != http.StatusOK || !strings.Contains(body, `"migrated"`) {
+		t.Errorf("%d %s", status, body)
+	}
+}
