@@ -125,6 +125,7 @@ func TestRules(t *testing.T) {
 		{"requested twice", append(slices.Clone(sound), requested(one)), []string{"requested a second time"}},
 		{"never requested", []events.Data{started(two, 1, 1, 0)}, []string{"never requested"}},
 		{"replayed", append(slices.Clone(sound), &events.ExecutionReplayed{ExecutionID: one, EndedAt: 4}), nil},
+		{"a migrated heap is collected", append(slices.Clone(sound), &events.HeapMigrated{Heap: events.Hash(nil), Verdict: events.MigrationDone, NewHeap: events.Hash([]byte("new"))}, &events.HeapCollected{Heap: events.Hash([]byte("new"))}), nil},
 		{"replayed and never requested", append(slices.Clone(sound), &events.ExecutionReplayed{ExecutionID: two, EndedAt: 4}), []string{"never requested"}},
 		{"artifacts", replaced(2, artifact(one, 1, 1), artifact(one, 1, 2), output(one, 1, 1, 0, "a"))[:6], nil},
 		{"artifacts of two attempts", []events.Data{requested(one), started(one, 1, 1, 0), artifact(one, 1, 1), started(one, 2, 1, 0), artifact(one, 2, 1)}, nil},

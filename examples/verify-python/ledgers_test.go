@@ -93,6 +93,11 @@ func exports(t *testing.T) (all, session, vkey string, signer note.Signer) {
 			SessionID: events.SessionID(events.DefaultTenant, name), Session: name, Index: int64(i / 2), ExecutionID: id, Status: events.StatusCompleted, TerminalSeq: ended,
 		}, -1)
 	}
+	migrated, err := store.PutHeap(t.Context(), events.DefaultTenant, []byte("a migrated heap"), "new engine")
+	if err != nil {
+		t.Fatal(err)
+	}
+	append1(&events.HeapMigrated{Heap: events.Hash([]byte("the heap of run 0")), Verdict: events.MigrationDone, NewHeap: migrated, Executions: 1}, -1)
 	audits := t.TempDir()
 	log := follow(t, store, audits)
 	src := audit.Local{Log: log, Stream: store, Blobs: store}

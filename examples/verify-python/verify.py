@@ -185,6 +185,8 @@ def track_blobs(e, named):
             named.add((e.tenant, "blobs/heap-" + e.json["heap"]["sha256"]))
     elif e.kind == "daybook.ledger.volume_removed.v1" and (e.json.get("kept") or {}).get("sha256"):
         named.add(("@ledger", "blobs/text-" + e.json["kept"]["sha256"]))
+    elif e.kind == "daybook.heap.migrated.v1" and e.json.get("new_heap"):
+        named.add((e.tenant, "blobs/heap-" + e.json["new_heap"]))
     elif e.kind == "daybook.heap.collected.v1":
         named.discard((e.tenant, "blobs/heap-" + e.json["heap"]))
     elif e.kind in ("daybook.blobs.lost.v1", "daybook.ledger.volume_opened.v1"):  # the latter listed those of all tenants in earlier versions
