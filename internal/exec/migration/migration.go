@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"sync/atomic"
 	"time"
 
 	"daybook/events"
@@ -61,6 +62,8 @@ const defaultLeg = 20 * time.Second
 type Migrator struct {
 	opts    Options
 	flights flights
+	// last is the position of the last event that this Migrator recorded.
+	last atomic.Uint64
 }
 
 // New returns a Migrator.
@@ -172,7 +175,7 @@ func (m *Migrator) Migrate(ctx context.Context, r Request) (Result, error) {
 		if err != nil || recorded.Verdict != "" {
 			return recorded, err
 		}
-		if err := m.opts.Sources.Wait(ctx, r.After); err != nil {
+		if err := m.opts.Sources.Wait(ctx, max(r.After, m.last.Load())); err != nil {
 			return unknown, err
 		}
 		return m.migrate(ctx, r, unknown)
@@ -352,6 +355,8 @@ func (x *chain) record(ctx context.Context, rec *ledger.Recording, heap []byte, 
 		return err
 	}
 	x.restored, x.result.Seq, x.result.Size = d.NewHeap, seq, d.Size
+	for last := x.last.Load(); last < seq && !x.last.CompareAndSwap(last, seq); last = x.last.Load() {
+	}
 	return nil
 }
 
