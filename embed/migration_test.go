@@ -1,10 +1,12 @@
 package embed_test
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -399,4 +401,86 @@ func TestMigrationsOfOtherTenants(t *testing.T) {
 	if status, body = g.ask(mine, http.MethodPost, path, ""); status != http.StatusOK || !strings.Contains(body, `"migrated"`) {
 		t.Errorf("%d %s", status, body)
 	}
+}
+
+// A server that is killed during a migration leaves nothing half done: the next one migrates the
+// heap, and the ledger is intact.
+func TestKilledDuringMigration(t *testing.T) {
+	t.Parallel()
+	opts := embed.Options{DataDir: t.TempDir()}
+	book := startEngine(t, opts, earlier)
+	var heap string
+	for range 15 {
+		_, heap = completes(t, book, embed.Script{Code: "var n = (globalThis.n ?? 0) + 1; for (let i = 0; i < 1e7; i++); n", Heap: heap})
+	}
+	closeBook(t, book)
+	for range 2 {
+		kill := startKillable(t, opts.DataDir)
+		url, err := os.ReadFile(filepath.Join(opts.DataDir, "url"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		requested := make(chan struct{})
+		var asking sync.WaitGroup
+		asking.Go(func() {
+			req, err := http.NewRequestWithContext(within(t), http.MethodPost, string(url)+"/api/heaps/"+heap+"/migrate", nil)
+			if err != nil {
+				t.Error(err)
+			}
+			close(requested)
+			if res, err := http.DefaultClient.Do(req); err == nil {
+				res.Body.Close()
+			}
+		})
+		<-requested
+		for range 20 { // requests that are answered while the migration is under way
+			res, err := http.Get(string(url) + "/api/heaps/" + heap)
+			if err != nil {
+				t.Fatal(err)
+			}
+			res.Body.Close()
+		}
+		kill()
+		asking.Wait()
+	}
+	book = start(t, opts)
+	if result, _ := completes(t, book, embed.Script{Code: "n", Heap: heap}); result != "15" {
+		t.Errorf("the run answers %s", result)
+	}
+	made := migrations(t, book)
+	if last := made[len(made)-1]; last.Heap != heap || last.Verdict != events.MigrationDone {
+		t.Errorf("the migrations: %+v", made)
+	}
+	closeBook(t, book)
+	if r, err := embed.Verify(within(t), embed.VerifyOptions{DataDir: opts.DataDir}); err != nil || r.Verdict != embed.Unauthenticated {
+		t.Errorf("verify: %v\n%s", err, r)
+	}
+}
+
+// startKillable starts a server in another process, and returns a function that kills it.
+func startKillable(t *testing.T, dir string) (kill func()) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env, cmd.Stderr = append(os.Environ(), "DAYBOOK_TEST_HOLD="+dir), os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	kill = sync.OnceFunc(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		_ = in.Close()
+	})
+	t.Cleanup(kill)
+	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil || line != "ready\n" {
+		t.Fatalf("the other process prints %q, %v", line, err)
+	}
+	return kill
 }

@@ -189,7 +189,7 @@ func (s *testServer) chain(n int) (heaps []string) {
 func TestLongLineage(t *testing.T) {
 	t.Parallel()
 	s := newTestServer(t)
-	length := tier.Choose(25, 1000)
+	length := tier.Choose(25, 200)
 	heaps := s.chain(length)
 	request := migration.Request{Tenant: events.DefaultTenant, Heap: heaps[length-1], Actor: tester, RunID: "019ab3c4-6a3e-7c51-8f0e-2b9d54e1a7f3", After: s.last(), Limit: time.Nanosecond}
 	unfinished := 0
