@@ -54,6 +54,9 @@ func (r *Runner) handleDelivery(l *shutdownPhases, d Delivery) {
 	case errors.Is(err, errHandedBack):
 		r.stats.add(func(s *Stats) { s.HandedBack++ })
 		action, err = "nak a run request", d.Nak(l.recordCtx, 0)
+	case errors.Is(err, ErrMigrationUnfinished):
+		log.InfoContext(l.recordCtx, "the migration of the heap of a run gives its slot to other runs, and continues with the next delivery")
+		action, err = "nak a run request", d.Nak(l.recordCtx, 0)
 	default:
 		r.stats.add(func(s *Stats) { s.Retried++ })
 		delay := r.retryDelay(r.failures.add(d.Event.Seq))

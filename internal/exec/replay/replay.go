@@ -383,6 +383,7 @@ func (p *replay) newTask(ctx context.Context) (t runner.Task, report *Report, er
 		return t, nil, err
 	}
 	heap := p.restored
+	p.restored = nil // the account releases it once the worker has it
 	if s.InputHeap != "" && !p.isRebuild {
 		if p.engine.ID != s.Engine.ID {
 			r := p.impossible(ReasonEngine, fmt.Sprintf("the input heap was made by engine %s, and the workers have engine %s", s.Engine.ID, p.engine.ID))
