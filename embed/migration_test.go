@@ -173,8 +173,10 @@ func TestSessionsMigrateHeaps(t *testing.T) {
 		return opened.SessionID
 	}
 	logical := open(book)
+	var heaps []string
 	for range 3 {
-		completes(t, book, embed.Script{Code: "var n = (globalThis.n ?? 0) + 1; n", LogicalSession: logical})
+		_, heap := completes(t, book, embed.Script{Code: "var n = (globalThis.n ?? 0) + 1; n", LogicalSession: logical})
+		heaps = append(heaps, heap)
 	}
 	_, named := completes(t, book, embed.Script{Code: "var m = 7", Session: "daily"})
 	agent := openEditor(t, book)
@@ -201,6 +203,21 @@ func TestSessionsMigrateHeaps(t *testing.T) {
 	}
 	if e := run(t, book, embed.Script{Code: "n", LogicalSession: logical}); deref(e.Result) != "4" || e.MigratedFrom != nil {
 		t.Errorf("the next turn: %v %v %v", deref(e.Result), deref(e.Error), deref(e.MigratedFrom))
+	}
+	// The session can be set back to a heap of the earlier engine.
+	if status, body := postTo(t, book, "/api/sessions/"+logical+"/reset", fmt.Sprintf(`{"heap":%q}`, heaps[0])); status != http.StatusOK {
+		t.Fatalf("%d %s", status, body)
+	}
+	if e := run(t, book, embed.Script{Code: "n", LogicalSession: logical}); deref(e.Result) != "1" || deref(e.MigratedFrom) != heaps[0] {
+		t.Errorf("after the reset: %v %v", deref(e.Result), deref(e.Error))
+	}
+	if status, body := answerOf(t, book, http.MethodGet, "/api/heaps/"+heaps[0]+"/globals"); status != http.StatusConflict || !strings.Contains(body, "migrate it") {
+		t.Errorf("the globals of a heap of another engine: %d %s", status, body)
+	}
+	if m := migrateIn(t, book, heaps[0]); !m.Recorded {
+		t.Errorf("%+v", m)
+	} else if status, body := answerOf(t, book, http.MethodGet, "/api/heaps/"+m.NewHeap+"/globals"); status != http.StatusOK || !strings.Contains(body, `"n"`) {
+		t.Errorf("the globals of its migration: %d %s", status, body)
 	}
 }
 

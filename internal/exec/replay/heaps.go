@@ -45,7 +45,7 @@ func (r *Replayer) Globals(ctx context.Context, tenant, hash string) (globals.Li
 	}
 	if info.EngineID != engine.ID {
 		return globals.List{}, &ledger.Error{Code: ledger.CodeConflict, Field: "heap", Message: fmt.Sprintf(
-			"heap %s was made by engine %s and cannot be restored by engine %s; list its globals on a server of that engine", hash, info.EngineID, engine.ID)}
+			"heap %s was made by engine %s and cannot be restored by engine %s; migrate it and list the globals of its migration", hash, info.EngineID, engine.ID)}
 	}
 	return l.list(ctx, hash, heap)
 }
