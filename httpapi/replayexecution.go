@@ -105,9 +105,6 @@ type replayExecutionAnswer struct {
 }
 
 func (a *api) replayExecution(ctx context.Context, in *replayExecutionInput) (*replayExecutionAnswer, error) {
-	if a.replays == nil {
-		return nil, absent("this server runs no scripts, and cannot replay executions")
-	}
 	r := requestOf(ctx)
 	var timeline bool
 	if len(in.RawBody) > 0 {
@@ -117,6 +114,9 @@ func (a *api) replayExecution(ctx context.Context, in *replayExecutionInput) (*r
 		if f := decodeObject(in.RawBody, map[string]member{"timeline": boolean(&timeline)}); f != nil {
 			return nil, f
 		}
+	}
+	if a.replays == nil {
+		return nil, absent("this server runs no scripts, and cannot replay executions")
 	}
 	if timeline {
 		if err := budget.TakeOnce(ctx, timelineBytes); err != nil {
