@@ -66,6 +66,7 @@
 //   - verify.go, export.go, decrypt.go: verifies a ledger or an export; writes an export;
 //     decrypts it
 //   - keys.go: opens the content keys
+//   - whatif.go: executes other code with the inputs of a recorded run
 //   - replay.go, replayexport.go: executes recorded runs again for clients, and records the
 //     verdicts; those of an export without a server; lists the globals of heaps
 //   - migration.go: migrates heaps of other engines, for clients and for runs that need them

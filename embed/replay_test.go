@@ -78,6 +78,45 @@ func TestReplayWithATimeline(t *testing.T) {
 	}
 }
 
+// Other code is executed with the inputs of a run. It leaves a line in the log, and neither an
+// event nor a heap.
+func TestWhatIf(t *testing.T) {
+	t.Parallel()
+	var log journal
+	book := start(t, embed.Options{Content: embed.ContentOptions{Erasable: true}, Logger: log.logger()})
+	e := run(t, book, embed.Script{Code: "const kept = 1; console.log('a'); kept", Session: "private"})
+	_, events0 := answerOf(t, book, http.MethodGet, "/api/events")
+	path := "/api/executions/" + e.ExecutionID + "/what-if"
+	status, body := postTo(t, book, path, `{"code":"const kept: number = 2; console.log('b'); kept","file_name":"other.ts"}`)
+	var w httpapi.WhatIf
+	if err := json.Unmarshal([]byte(body), &w); status != http.StatusOK || err != nil {
+		t.Fatalf("%d %s: %v", status, body, err)
+	}
+	if !w.Executed || w.IsEqual || *w.Recorded.Text != "1" || *w.New.Text != "2" || len(w.Output.Changes) != 2 || w.Globals == nil || len(w.Globals.Changed) != 1 || w.Globals.Changed[0].New.Preview != "2" {
+		t.Errorf("%s", body)
+	}
+	if _, events1 := answerOf(t, book, http.MethodGet, "/api/events"); events1 != events0 {
+		t.Errorf("events were recorded: %s", events1)
+	}
+	if text := log.String(); strings.Count(text, "executes other code with the inputs of a recorded run") != 1 || !strings.Contains(text, e.ExecutionID) || strings.Contains(text, "kept") {
+		t.Errorf("the log: %s", text)
+	}
+	for _, bad := range []string{"", "{}", `{"code":1}`, `{"code":"1","more":2}`, `{"code":"a\u0000b"}`, `{"code":"1","file_name":"a\nb"}`} {
+		if status, body := postTo(t, book, path, bad); status < 400 || status >= 500 {
+			t.Errorf("%s: %d %s", bad, status, body)
+		}
+	}
+	if status, body := postTo(t, book, "/api/executions/019ab3c4-6a3e-7c51-8f0e-2b9d54e1a7f3/what-if", `{"code":"1"}`); status != http.StatusNotFound {
+		t.Errorf("an unknown execution: %d %s", status, body)
+	}
+	if status, body := answerOf(t, book, http.MethodDelete, "/api/sessions/private/content"); status != http.StatusOK {
+		t.Fatalf("%d %s", status, body)
+	}
+	if status, body := postTo(t, book, path, `{"code":"kept"}`); status != http.StatusOK || !strings.Contains(body, `"executed":false,"reason":"content_shredded"`) {
+		t.Errorf("%d %s", status, body)
+	}
+}
+
 // A verdict is recorded with its texts encrypted, and shredded with the run. A replay of a
 // shredded run reveals nothing.
 func TestReplayOfShreddedRuns(t *testing.T) {

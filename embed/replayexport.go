@@ -60,8 +60,22 @@ func (e *VerdictError) Error() string {
 // verdicts in the order of the runs, and records nothing. Executions that have not ended in
 // the export are left out.
 func ReplayExport(ctx context.Context, opts ReplayExportOptions, each func(Replayed) error) (err error) {
+	x, done, err := openExportReplay(ctx, opts)
+	if err != nil {
+		return err
+	}
+	defer done(&err)
+	if opts.Selected != nil {
+		opts.Selected(len(x.runs))
+	}
+	return x.replayInOrder(ctx, max(opts.Parallel, 1), each)
+}
+
+// openExportReplay verifies an export, selects its runs and starts workers. done MUST be
+// called; it adds its errors.
+func openExportReplay(ctx context.Context, opts ReplayExportOptions) (_ *exportReplay, done func(*error), err error) {
 	if len(opts.Keys) == 0 {
-		return ErrBadKey
+		return nil, nil, ErrBadKey
 	}
 	if opts.Logger == nil {
 		opts.Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
@@ -69,35 +83,29 @@ func ReplayExport(ctx context.Context, opts ReplayExportOptions, each func(Repla
 	verified := sha256.New()
 	report, err := audit.VerifyExport(ctx, opts.Dir, audit.VerifyOptions{Keys: opts.Keys, Source: opts.Dir, EventLines: verified})
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	if report.Verdict != audit.Intact && report.Verdict != audit.IntactUpTo {
-		return &VerdictError{report}
+		return nil, nil, &VerdictError{report}
 	}
 	var keys events.Keys
 	if opts.KeyDir != "" {
 		if keys, err = keyring.Read(opts.KeyDir); err != nil {
-			return err
+			return nil, nil, err
 		}
 	}
 	store, err := exported.Open(opts.Dir, verified.Sum(nil), report.Signed, keys)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
-	x := exportReplay{opts: opts, store: store, keys: keys}
+	x := &exportReplay{opts: opts, store: store, keys: keys}
 	if err := x.selectRuns(ctx); err != nil {
-		return err
+		return nil, nil, errors.Join(err, store.Close())
 	}
-	if opts.Selected != nil {
-		opts.Selected(len(x.runs))
-	}
-	parallel := max(opts.Parallel, 1)
 	ceiling := int64(min(x.heapMB, maxExportHeapMB)) << 20
-	pool := worker.New(worker.Options{Idle: parallel, MaxHeapLimitBytes: ceiling, Logger: opts.Logger})
-	defer func() { err = errors.Join(err, pool.Close()) }()
+	pool := worker.New(worker.Options{Idle: max(opts.Parallel, 1), MaxHeapLimitBytes: ceiling, Logger: opts.Logger})
 	x.replayer = replay.New(replay.Options{Workers: pool, Heaps: store, MaxHeapLimitBytes: ceiling})
-	return x.replayInOrder(ctx, parallel, each)
+	return x, func(err *error) { *err = errors.Join(*err, pool.Close(), store.Close()) }, nil
 }
 
 // maxExportHeapMB bounds the heap limits of the runs of an export in MiB: the operator of the
@@ -155,6 +163,8 @@ func (x *exportReplay) selectRuns(ctx context.Context) error {
 // SelectionError is returned by ReplayExport for an id that names no execution of the export,
 // or several.
 type SelectionError struct{ err error }
+
+var errNotOneRun = errors.New("the id names a run that has not ended in the export")
 
 // Error returns the message.
 func (e *SelectionError) Error() string { return e.err.Error() }

@@ -22,6 +22,7 @@ var recordedBelow = map[string]string{
 	"POST /api/exec":                           "",
 	"POST /api/executions/{id}/replay":         "",
 	"POST /api/heaps/{heap}/migrate":           "",
+	"POST /api/executions/{id}/what-if":        "records nothing",
 	"PUT /api/heaps/{heap}/tags":               "",
 	"DELETE /api/heaps/{heap}/tags":            "",
 	"POST /api/logical-sessions":               "",

@@ -284,6 +284,8 @@ func bodyFor(t *testing.T, method, path string, op operation, n names) string {
 		return fmt.Sprintf(`{"code":"typeof v","heap":%q,"session":%q}`, n.heap, n.session)
 	case "POST /api/executions/{id}/replay":
 		return `{"timeline":true}`
+	case "POST /api/executions/{id}/what-if":
+		return `{"code":"1"}`
 	case "POST /api/logical-sessions":
 		return `{"intent":"stolen","seeds":["builtin"]}`
 	case "POST /api/heaps/collect":

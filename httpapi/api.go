@@ -170,6 +170,7 @@ func (a *api) routes(mux *http.ServeMux) *document {
 	a.callRoutes(r)
 	a.replayExecutionRoutes(r)
 	a.migrateHeapRoutes(r)
+	a.whatIfRoutes(r)
 	a.executionTextRoutes(r)
 	a.artifactRoutes(r)
 	a.outputRoutes(r)

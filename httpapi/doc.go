@@ -82,6 +82,7 @@
 //   - context.go: reads, changes and clears conversation contexts; decides which context a
 //     submission belongs to
 //   - shred.go: shreds the content of a session
+//   - whatif.go: executes other code with the inputs of a recorded run and answers with what differs
 //   - replayexecution.go: executes a recorded run again and answers with the verdict
 //   - migrateheap.go: migrates a heap of another engine and answers with the verdict
 //   - replay.go: sends or publishes the events of a session again, for one request

@@ -204,7 +204,7 @@ type Options struct {
 	OnForget func(forget func(tenant string))
 	// Replay serves POST /api/sessions/{name}/replay.
 	Replay Publisher
-	// Replays serves POST /api/executions/{id}/replay.
+	// Replays serves POST /api/executions/{id}/replay and /what-if.
 	Replays Replays
 	// Migrations serves POST /api/heaps/{heap}/migrate.
 	Migrations HeapMigrations

@@ -17,6 +17,10 @@ type Replays interface {
 	// The errors are ledger.CodeNotFound for an unknown execution and ledger.CodeConflict for
 	// one that has not ended.
 	Replay(ctx context.Context, tenant, execution string, timeline bool, actor events.Actor) (Replayed, error)
+	// WhatIf executes another script with the recorded inputs of an ended run, and compares
+	// the two. It records no event and stores nothing. Errors are those of Replay. The script
+	// is one that ledger.CheckScript accepts.
+	WhatIf(ctx context.Context, tenant, execution string, s ReplacementScript, actor events.Actor) (WhatIf, error)
 }
 
 // Replayed is the verdict of a replay.

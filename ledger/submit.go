@@ -203,6 +203,15 @@ func sessionTrace(s Submission, execution string) string {
 	return "00-" + trace[:32] + "-" + span[:16] + "-01"
 }
 
+// CheckScript returns an *Error for a source or a file name that Submit refuses. An empty name
+// is valid.
+func CheckScript(code, fileName string) error {
+	if err := checkCode(code); err != nil || fileName == "" {
+		return err
+	}
+	return checkVisible("file_name", "file_name", fileName, maxFileNameChars)
+}
+
 func (l *Ledger) checkSubmission(s Submission) error {
 	checks := []error{checkTenant(s.Tenant), checkCode(s.Code), checkVisible("file_name", "file_name", s.FileName, maxFileNameChars)}
 	if l.opts.Stateless {

@@ -42,6 +42,7 @@
 //   - key.go, keyroot.go: key list, introduce, revoke, rotate, new; key root, and statements that
 //     a root key signs
 //   - replayexec.go: executes recorded runs again, several at a time, and prints the verdicts
+//   - replaywhatif.go: executes other code with the inputs of a run, and prints what differs
 //   - replaysteps.go: prints the steps of a replay
 //   - status.go, verify.go, monitor.go, version.go, witness.go: the commands of these names
 //   - ids.go: finds the id that a prefix or @last means

@@ -23,7 +23,8 @@ type replayCmd struct {
 	Since    moment   `help:"Replay the ended runs accepted at this time or later: a time, a day, or an age such as 90s, 2h or 7d." placeholder:"TIME"`
 	Parallel int      `help:"Number of replays at a time. The server executes at most half as many replays as runs." default:"2" placeholder:"N"`
 
-	Step bool `help:"Show the run step by step: timers, host calls, answers, output. For one run."`
+	Step   bool   `help:"Show the run step by step: timers, host calls, answers, output. For one run."`
+	WhatIf string `name:"what-if" help:"Execute this file with the inputs of one run, and show what differs; - reads standard input." placeholder:"FILE" type:"path" env:"-"`
 
 	FromExport string   `help:"Replay the runs of this export, without a server. Nothing is recorded." placeholder:"DIR" env:"-"`
 	TrustKeys  []string `name:"trust-key" sep:"none" help:"Verification key of the export, or a file of keys; may be repeated. Required with --from-export." placeholder:"KEY" env:"-"`
@@ -35,14 +36,16 @@ func (c *replayCmd) Help() string {
 	return "Executes runs again from their recorded source, heap, seed and start time, and compares output, host calls, status, result, error and heap with the record. " +
 		"Host calls are answered from the ledger: no tool is called. Each verdict is recorded as an event.\n\n" +
 		"With --from-export, the export is verified first, and its heaps are restored only if a checkpoint by a trusted key covers them. Make it with \"daybook events export --heaps\".\n\n" +
+		"With --what-if, other code is executed with the recorded inputs, and the difference of output, result or error, and globals is shown: - for the recorded run, + for the code. A host call is answered by the first recorded call of the same tool with the same arguments that did not answer one yet; one that is not recorded ends the code. Nothing is recorded or stored.\n\n" +
 		"A run that was stopped, for example by its time limit, is compared up to its last recorded line and call. A run of another engine than that of the server is compared without its heap.\n\n" +
 		"Examples:\n\n" +
 		"  daybook replay @last\n\n" +
 		"  daybook replay @last --step\n\n" +
+		"  daybook replay @last --what-if other.ts\n\n" +
 		"  daybook replay --session plan\n\n" +
 		"  daybook replay --all --since 7d\n\n" +
 		"  daybook replay --from-export book --trust-key audit.vkey\n\n" +
-		"Exit status: 0 if no run differs, 1 if a run differs or could not be replayed, 2 for a mistake in the command line."
+		"Exit status: 0 if no run differs, 1 if a run or the code of --what-if differs or could not be replayed, 2 for a mistake in the command line."
 }
 
 // Validate checks which runs the command line names.
@@ -62,6 +65,8 @@ func (c *replayCmd) Validate() error {
 		return errors.New("give ids, or --session, --since or --all, not both")
 	case c.Step && len(c.IDs) != 1:
 		return errors.New("--step shows one run: give its id")
+	case c.validateWhatIf() != nil:
+		return c.validateWhatIf()
 	case c.Parallel < 1:
 		return fmt.Errorf("--parallel is %d: it must be 1 or more", c.Parallel)
 	}
@@ -70,6 +75,9 @@ func (c *replayCmd) Validate() error {
 
 // Run replays runs and prints the verdicts.
 func (c *replayCmd) Run(ctx context.Context, std *streams) error {
+	if c.WhatIf != "" {
+		return c.runWhatIf(ctx, std)
+	}
 	v := verdicts{std: std, json: c.JSON, step: c.Step, progress: terminal.NewProgress(std.err, "replayed")}
 	v.progress.Unit = "runs"
 	defer v.progress.Clear()
@@ -95,34 +103,13 @@ func (c *replayCmd) Run(ctx context.Context, std *streams) error {
 
 // replayExport replays runs of an export.
 func (c *replayCmd) replayExport(ctx context.Context, v *verdicts) error {
-	keys, err := readVKeys("--trust-key", c.TrustKeys)
-	if err != nil {
-		return err
-	}
-	if err := checkExportDir("--from-export", c.FromExport); err != nil {
-		return err
-	}
-	err = embed.ReplayExport(ctx, embed.ReplayExportOptions{
-		Dir: c.FromExport, Keys: keys, KeyDir: c.KeyDir, Executions: c.IDs, Session: c.Session, Timeline: c.Step, Parallel: c.Parallel, Selected: func(runs int) { v.total = runs },
-	}, func(r client.Replayed) error {
-		raw, err := json.Marshal(r)
-		return errors.Join(err, v.add(r, raw))
+	return c.withExport(v.std, func(opts embed.ReplayExportOptions) error {
+		opts.Selected = func(runs int) { v.total = runs }
+		return embed.ReplayExport(ctx, opts, func(r client.Replayed) error {
+			raw, err := json.Marshal(r)
+			return errors.Join(err, v.add(r, raw))
+		})
 	})
-	_, selection := errors.AsType[*embed.SelectionError](err)
-	unproven, _ := errors.AsType[*embed.VerdictError](err)
-	switch {
-	case errors.Is(err, embed.ErrBadKey):
-		return usageError{fmt.Errorf("--trust-key: %w", err)}
-	case selection:
-		return usageError{err}
-	case unproven != nil:
-		fmt.Fprintln(v.std.err, "daybook:", err)
-		if status, ok := verdictStatus[unproven.Report.Verdict]; ok {
-			return exitError(status)
-		}
-		return exitError(exitFailed)
-	}
-	return err
 }
 
 // runs returns the ids of the runs to replay, oldest first, and the number of selected runs

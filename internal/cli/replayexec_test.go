@@ -15,7 +15,7 @@ func TestReplayOfAnExport(t *testing.T) {
 	book, other := serve(t), serve(t)
 	dir, bare := filepath.Join(t.TempDir(), "book"), filepath.Join(t.TempDir(), "bare")
 	known := map[string]string{
-		"url": book.URL(), "dir": dir, "bare": bare, "key": book.AuditKey(), "other": other.AuditKey(), "long": written(t, "long.ts", "const text: string = '"+strings.Repeat("x", 70000)+"'; text.length"),
+		"url": book.URL(), "dir": dir, "bare": bare, "key": book.AuditKey(), "other": other.AuditKey(), "more": written(t, "more.ts", "c.n += 10; c.up()"), "long": written(t, "long.ts", "const text: string = '"+strings.Repeat("x", 70000)+"'; text.length"),
 	}
 	play(t, known, []step{
 		{args: `run -e class·C{n=0;up(){return·++this.n}};const·c=new·C();console.log(Math.random());c.up() --session work` + at, stdout: "(?s:.*)1\n", stderr: "status: completed\nheap:   (?P<heap>" + hash + ")\n"},
@@ -29,6 +29,8 @@ func TestReplayOfAnExport(t *testing.T) {
 		{args: `replay $id --from-export $dir --trust-key $key`, stdout: "$id  identical \\(output, calls, status, javascript, result, heap\\) in .*\n"},
 		{args: `replay $id --from-export $dir --trust-key $key --json`, stdout: `\{"execution_id":"$id","verdict":"identical",.*\}\n`},
 		{args: `replay $id --from-export $dir --trust-key $key --step`, stdout: "TIME +STEP +WHAT +TEXT\n\\+0 ms +end +completed +2\n$id  identical .*\n"},
+		{args: `replay $id --from-export $dir --trust-key $key --what-if $more`, status: 1, stdout: "$id  different in .*\nend\n- completed 2\n\\+ completed 12\noutput\n  0 equal lines\nglobals\n.*c .*\n.*c .*\n"},
+		{args: `replay $id --from-export $dir --trust-key $other --what-if $more`, status: 6, stderr: "daybook: the export is not proven.*\n"},
 		{args: `replay --from-export $bare --trust-key $key`, status: 1, stdout: "$id  not replayed: the input heap $heap is not in the blob store\n\\S+  not replayed: .*blobs/text-.*\n4 runs: 2 identical, 2 not replayed\n"},
 		{args: `replay nosuch --from-export $dir --trust-key $key`, status: 2, stderr: "daybook: 0 executions of the export have an id that begins with \"nosuch\"\n"},
 		{args: `replay --from-export $dir --trust-key $other`, status: 6, stderr: "daybook: the export is not proven, so nothing of it is executed: WRONG KEY .*\n"},

@@ -21,19 +21,25 @@ func (c *runCmd) source(stdin io.Reader) (name, code string, err error) {
 		return "", *c.Eval, nil
 	case c.File == "":
 		return "", "", usageError{errors.New("nothing to run: name a file, use -e CODE, or - for standard input")}
-	case c.File == "-":
+	}
+	return readScript(c.File, stdin)
+}
+
+// readScript reads a script from a file, or from standard input for "-". It returns its name,
+// which is empty for standard input, and code.
+func readScript(file string, stdin io.Reader) (name, code string, err error) {
+	if file == "-" {
 		raw, err := io.ReadAll(stdin)
 		if err != nil {
 			return "", "", fmt.Errorf("read standard input: %w", err)
 		}
 		return "", string(raw), checkText("standard input", string(raw))
-	default:
-		raw, err := os.ReadFile(c.File)
-		if err != nil {
-			return "", "", usageError{err}
-		}
-		return filepath.Base(c.File), string(raw), checkText(c.File, string(raw))
 	}
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return "", "", usageError{err}
+	}
+	return filepath.Base(file), string(raw), checkText(file, string(raw))
 }
 
 // checkText returns an error if source is not UTF-8, which JSON cannot hold.

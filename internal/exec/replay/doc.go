@@ -20,6 +20,9 @@
 //   - output.go: compares output with the record while it is written
 //   - timeline.go: records what a replay does, step by step
 //   - artifacts.go: compares artifacts with the record when they are created
+//   - whatif.go: executes another script with the inputs of a recorded run, and compares both
+//   - answers.go: answers the host calls of another script from the record
+//   - linediff.go: compares two outputs by lines
 //   - heaps.go: lists the globals of heaps, which runs no code of their scripts; names the
 //     first global that differs in the heaps of a run and its replay
 //   - rebuild.go: replays a run from a heap that takes the place of the recorded one, for the

@@ -109,6 +109,25 @@ func (c *Client) ReplayExecution(ctx context.Context, id string, timeline bool) 
 	return call[Replayed](ctx, c, http.MethodPost, executionPath(id)+"/replay", body)
 }
 
+// WhatIf is the difference between a recorded run and another script with its inputs.
+type WhatIf = httpapi.WhatIf
+
+// ScriptEnd and GlobalsDiff are parts of a WhatIf.
+type (
+	ScriptEnd   = httpapi.ScriptEnd
+	GlobalsDiff = httpapi.GlobalsDiff
+)
+
+// WhatIf executes other code with the recorded inputs of an ended run. fileName is its name in
+// stack traces; empty for that of the run.
+func (c *Client) WhatIf(ctx context.Context, id, code, fileName string) (Answer[WhatIf], error) {
+	body := map[string]string{"code": code}
+	if fileName != "" {
+		body["file_name"] = fileName
+	}
+	return call[WhatIf](ctx, c, http.MethodPost, executionPath(id)+"/what-if", body)
+}
+
 // ExecutionFilter selects executions. Zero members select all.
 type ExecutionFilter struct {
 	Status  string

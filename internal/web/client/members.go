@@ -17,6 +17,7 @@ var requiredMembers = map[reflect.Type][]string{
 	reflect.TypeFor[OK]():            {"ok"},
 	reflect.TypeFor[Execution]():     {"execution_id", "status"},
 	reflect.TypeFor[Replayed]():      {"execution_id", "verdict"},
+	reflect.TypeFor[WhatIf]():        {"execution_id", "executed", "equal"},
 	reflect.TypeFor[ExecutionPage](): {"executions[].execution_id", "executions[].status"},
 	reflect.TypeFor[OutputPage]():    {"data", "next_byte_offset", "has_more"},
 	reflect.TypeFor[Calls]():         {"calls[].number"},
