@@ -131,7 +131,7 @@ var owners = map[string][]string{
 	"github.com/tommie/v8go":         {"internal/exec/v8"},
 	"github.com/evanw/esbuild":       {"internal/exec/typescript"},
 	"github.com/tree-sitter":         {"internal/exec/typescript"},
-	"golang.org/x/net":               {"internal/exec/sandbox", "internal/web/connections"},
+	"golang.org/x/net":               {"internal/exec/platform", "internal/exec/sandbox", "internal/web/connections"},
 	"github.com/coreos/go-oidc":      {"internal/web/access"},
 	"github.com/go-jose/go-jose":     {"internal/web/access"},
 	"golang.org/x/mod":               {"internal/dev/modpath", "internal/dev/verdicts", "proof", "internal/translog", "internal/translog/translogtest"},

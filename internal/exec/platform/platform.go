@@ -5,6 +5,13 @@
 // Each function depends on its inputs and nothing else: no clock, no randomness, no file. A
 // function that needs random bytes receives them as an input, because a replay must compute
 // the same.
+//
+// The files, in reading order:
+//
+//   - platform.go: Compute, which calls a function by its name
+//   - url.go: URLs: their record, its text, assignments to parts, percent-encoding
+//   - urlparse.go: the parser of the URL standard
+//   - urlhost.go: the hosts of URLs: domains and addresses
 package platform
 
 import (

@@ -18,6 +18,7 @@ const platformGlobals = {
   navigator: "Navigator navigator",
   request: "Request",
   response: "Response",
+  url: "URL URLSearchParams",
 };
 
 const loadedParts = ObjectCreate(null); // part -> its exports
@@ -137,7 +138,7 @@ const newPlatform = () => ({
   TypeError: NativeTypeError, RangeError: NativeRangeError, Error: NativeError, DOMException: DOMExceptionClass,
   domError, codedError, invalidArgument, hideFrames,
   Uint8Array: NativeUint8Array, ArrayBuffer: NativeArrayBuffer, Map: NativeMap, Set: NativeSet, WeakMap: NativeWeakMap, Promise: NativePromise, String: NativeString,
-  SymbolIterator, SymbolToStringTag, bytesOf,
+  SymbolIterator, SymbolToStringTag, IteratorPrototype, bytesOf,
   inspectCustom, inspectWith,
   now: host.now,
   reportError: host.reportError,
