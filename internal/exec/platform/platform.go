@@ -8,15 +8,21 @@
 //
 // The files, in reading order:
 //
-//   - platform.go: Compute, which calls a function by its name
+//   - platform.go: Compute, which calls a function by its name; errors
 //   - url.go: URLs: their record, its text, assignments to parts, percent-encoding
 //   - urlparse.go: the parser of the URL standard
 //   - urlhost.go: the hosts of URLs: domains and addresses
+//   - hash.go: digests, HMAC, HKDF and PBKDF2
+//   - cipher.go: AES
+//   - keys.go: keys with a private and a public part, in all formats
+//   - rsakeys.go: generates RSA keys
+//   - signature.go: signatures, key agreement, RSA-OAEP
 package platform
 
 import (
 	"errors"
 	"fmt"
+	"maps"
 )
 
 // Result is what a function computes.
@@ -64,4 +70,12 @@ type function struct {
 
 // functions are the functions by the name that a part of the platform calls them. Each file of
 // this package has those of its topic.
-var functions = map[string]function{}
+var functions = join(hashFunctions, cipherFunctions, keyFunctions, signatureFunctions)
+
+func join(topics ...map[string]function) map[string]function {
+	all := map[string]function{}
+	for _, topic := range topics {
+		maps.Copy(all, topic)
+	}
+	return all
+}

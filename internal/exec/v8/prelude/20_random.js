@@ -21,6 +21,12 @@ defineHidden(NativeMath, "random", { random() { return host.random(); } }.random
   class Crypto {
     constructor() { throw hideFrames(new NativeTypeError("Illegal constructor"), Crypto); }
 
+    // The part that computes it is loaded when a script first reads the property.
+    get subtle() {
+      if (this !== instance) throw codedError(NativeTypeError, "ERR_INVALID_THIS", 'Value of "this" must be of type Crypto');
+      return loadPart("subtle").subtle;
+    }
+
     getRandomValues(array) {
       if (!isIntegerArray(array)) {
         throw domError("TypeMismatchError", "The data argument must be an integer-type TypedArray", getRandomValues);
@@ -53,7 +59,10 @@ defineHidden(NativeMath, "random", { random() { return host.random(); } }.random
     }
   }
   const { getRandomValues } = Crypto.prototype;
+  const members = ["subtle", "getRandomValues", "randomUUID"];
+  for (let i = 0; i < members.length; i++) ObjectDefineProperty(Crypto.prototype, members[i], { __proto__: null, enumerable: true });
   setTag(Crypto.prototype, "Crypto");
+  const instance = ObjectCreate(Crypto.prototype);
   defineHidden(global, "Crypto", Crypto);
-  defineHidden(global, "crypto", ObjectCreate(Crypto.prototype));
+  defineHidden(global, "crypto", instance);
 })();

@@ -11,6 +11,11 @@ const bufferIsDetached = hasBufferGetter("detached") ? getterOf(NativeArrayBuffe
 const bufferIsResizable = hasBufferGetter("resizable") ? getterOf(NativeArrayBuffer.prototype, "resizable") : undefined;
 const bufferMaxByteLength = hasBufferGetter("maxByteLength") ? getterOf(NativeArrayBuffer.prototype, "maxByteLength") : undefined;
 
+// Functions of the parts of the platform, which return the copy of an object of theirs, and
+// undefined for any other value.
+const cloners = newList();
+const onClone = (cloner) => { cloners[cloners.length] = cloner; };
+
 (() => {
   const NativeRegExp = global.RegExp;
   const views = ObjectCreate(null);
@@ -169,6 +174,12 @@ const bufferMaxByteLength = hasBufferGetter("maxByteLength") ? getterOf(NativeAr
         return copy;
       case "array":
       case "object":
+        for (let i = 0; kind === "object" && i < cloners.length; i++) {
+          copy = cloners[i](value);
+          if (copy === undefined) continue;
+          MapPrototypeSet(seen, value, copy);
+          return copy;
+        }
         if (kind === "object" && (listIncludes(iterators, ObjectGetPrototypeOf(value)) || isRegistry(value))) throw refuse(value);
         copy = kind === "array" ? [] : {};
         if (kind === "array") copy.length = value.length;

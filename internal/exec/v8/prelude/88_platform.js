@@ -12,12 +12,14 @@ const platformGlobals = {
   __proto__: null,
   abort: "AbortController AbortSignal",
   blob: "Blob File",
+  cryptokey: "CryptoKey",
   events: "CustomEvent ErrorEvent Event EventTarget PromiseRejectionEvent",
   formdata: "FormData",
   headers: "Headers",
   navigator: "Navigator navigator",
   request: "Request",
   response: "Response",
+  subtle: "SubtleCrypto",
   url: "URL URLSearchParams",
 };
 
@@ -139,7 +141,9 @@ const newPlatform = () => ({
   domError, codedError, invalidArgument, hideFrames,
   Uint8Array: NativeUint8Array, ArrayBuffer: NativeArrayBuffer, Map: NativeMap, Set: NativeSet, WeakMap: NativeWeakMap, Promise: NativePromise, String: NativeString,
   SymbolIterator, SymbolToStringTag, IteratorPrototype, bytesOf,
+  SymbolIterator, SymbolToStringTag, bytesOf,
   inspectCustom, inspectWith,
+  inspectCustom, inspectWith, onClone,
   now: host.now,
   reportError: host.reportError,
 });
