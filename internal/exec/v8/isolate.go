@@ -60,6 +60,9 @@ type Config struct {
 	// SkipWaits fires timers without waiting for them in real time. The order of everything
 	// in the run, and its clock, stay the same.
 	SkipWaits bool
+	// NodeGlobals defines the globals Buffer, process and global of Node, unless an earlier
+	// run of the heap defined them.
+	NodeGlobals bool
 	// Timers receives a report of each timer that fires. Nil for none, which costs nothing.
 	Timers Timers
 }
@@ -145,10 +148,10 @@ type Isolate struct {
 	host    cgo.Handle
 	servers []byte // Config.Servers
 	globals []byte // Config.Globals
-	// skipWaits is 1 with Config.SkipWaits.
-	skipWaits C.int
-	timers    Timers // Config.Timers
-	pinned    runtime.Pinner
+	// options has the bits of Config.SkipWaits and Config.NodeGlobals.
+	options C.int
+	timers  Timers // Config.Timers
+	pinned  runtime.Pinner
 
 	mu      sync.Mutex // guards the fields below from Terminate
 	ptr     *C.daybook_isolate
@@ -238,7 +241,7 @@ func newIsolate(cfg Config, heap, prelude []byte, plainBase bool) (*Isolate, err
 }
 
 // Assign sets the fields that were not known when a prewarmed isolate was created: Seed, Start,
-// Output, Servers, Host, Globals, SkipWaits and Timers of cfg. The other fields of cfg must be equal to those that
+// Output, Servers, Host, Globals, SkipWaits, NodeGlobals and Timers of cfg. The other fields of cfg must be equal to those that
 // the isolate was created with. Call it before Run.
 func (i *Isolate) Assign(cfg Config) error {
 	if i.ptr == nil {
@@ -269,9 +272,12 @@ func (i *Isolate) Assign(cfg Config) error {
 
 // keepInputs keeps the fields of cfg that Run uses.
 func (i *Isolate) keepInputs(cfg Config) {
-	i.servers, i.globals, i.timers, i.skipWaits = cfg.Servers, cfg.Globals, cfg.Timers, 0
+	i.servers, i.globals, i.timers, i.options = cfg.Servers, cfg.Globals, cfg.Timers, 0
 	if cfg.SkipWaits {
-		i.skipWaits = 1
+		i.options |= C.DAYBOOK_SKIP_WAITS
+	}
+	if cfg.NodeGlobals {
+		i.options |= C.DAYBOOK_NODE_GLOBALS
 	}
 }
 
@@ -366,7 +372,7 @@ func (i *Isolate) Run(script Script) (Result, error) {
 		name:     cBytes([]byte(script.Name)),
 		file:     cBytes([]byte(script.File)),
 		mappings: cBytes([]byte(script.Mappings)),
-	}, cBytes(i.servers), cBytes(i.globals), i.skipWaits, C.uintptr_t(timers), &c)
+	}, cBytes(i.servers), cBytes(i.globals), i.options, C.uintptr_t(timers), &c)
 
 	i.mu.Lock()
 	i.running = false

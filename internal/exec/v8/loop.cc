@@ -27,7 +27,7 @@ class Run {
         caught_(d->isolate),
         result_(result) {}
 
-  void execute(daybook_script script, daybook_bytes servers, daybook_bytes globals) {
+  void execute(daybook_script script, daybook_bytes servers, daybook_bytes globals, bool node_globals) {
     d_->pending_calls = 0;
     Local<v8::String> callable, name, file, mappings;
     if (!string_of(servers, &callable) || !string_of(script.name, &name) || !string_of(script.file, &file) ||
@@ -36,6 +36,7 @@ class Run {
     }
     Local<Value> start[5] = {v8::Number::New(isolate_, d_->start_ms), callable, name, file, mappings};
     if (call_entry(d_, context_, "begin", 5, start).IsEmpty()) return conclude_exception(take_exception());
+    if (node_globals && call_entry(d_, context_, "defineNodeGlobals", 0, nullptr).IsEmpty()) return conclude_exception(take_exception());
     if (globals.size > 0 && !define_globals(globals)) return conclude_exception(take_exception());
     Local<v8::String> text;
     if (!string_of(script.source, &text)) {
@@ -472,7 +473,7 @@ extern "C" int daybook_inspect(daybook_isolate* d, daybook_bytes* text) {
 }
 
 extern "C" void daybook_run(daybook_isolate* d, daybook_script script, daybook_bytes servers, daybook_bytes globals,
-                            int skip_waits, uintptr_t timers, daybook_result* result) {
+                            int options, uintptr_t timers, daybook_result* result) {
   using namespace daybook;
   *result = {};
   d->text.clear();
@@ -481,7 +482,7 @@ extern "C" void daybook_run(daybook_isolate* d, daybook_script script, daybook_b
     v8::HandleScope handles(d->isolate);
     v8::Local<v8::Context> context = d->context.Get(d->isolate);
     v8::Context::Scope scope(context);
-    Run(d, context, skip_waits != 0, timers, result).execute(script, servers, globals);
+    Run(d, context, (options & DAYBOOK_SKIP_WAITS) != 0, timers, result).execute(script, servers, globals, (options & DAYBOOK_NODE_GLOBALS) != 0);
   }
   d->rejections.clear();
   d->reported.Reset();

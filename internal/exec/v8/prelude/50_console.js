@@ -29,7 +29,7 @@ const print = (level, args) => {
 
 // formatArguments is util.format: it replaces the directives of a leading string, as printf
 // does, inspects the remaining arguments and joins them by spaces.
-const formatArguments = (args) => {
+const formatArguments = (args, options) => {
   const count = args.length;
   if (count === 0) return "";
   let text = "";
@@ -61,7 +61,7 @@ const formatArguments = (args) => {
   for (let i = next; i < count; i++) {
     if (i > 0) text += " ";
     const value = args[i];
-    text += typeof value === "string" ? value : inspectWith(value, undefined);
+    text += typeof value === "string" ? value : inspectWith(value, options);
   }
   return text;
 };

@@ -23,6 +23,46 @@ const platformGlobals = {
   url: "URL URLSearchParams",
 };
 
+// The modules of Node by their specifier without "node:", with the part and the member of its
+// exports that is the module.
+const nodeModules = {
+  __proto__: null,
+  assert: "node_assert exports",
+  "assert/strict": "node_assert strict",
+  buffer: "node_buffer exports",
+  crypto: "node_crypto exports",
+  events: "node_events exports",
+  path: "node_path exports",
+  "path/posix": "node_path posixExports",
+  "path/win32": "node_path win32Exports",
+  querystring: "node_querystring exports",
+  string_decoder: "node_string_decoder exports",
+  timers: "node_timers exports",
+  "timers/promises": "node_timers promises",
+  url: "node_url exports",
+  util: "node_util exports",
+  "util/types": "node_util types",
+};
+
+// loadNodeModule returns the exports of a module of Node, an object without a prototype with
+// default and the names, or undefined if there is no such module. The specifier may start with
+// "node:". It calls no code of scripts.
+const loadNodeModule = (specifier) => {
+  if (typeof specifier !== "string") return undefined;
+  const name = StringPrototypeStartsWith(specifier, "node:") ? StringPrototypeSlice(specifier, 5) : specifier;
+  if (!(name in nodeModules)) return undefined;
+  const place = splitText(nodeModules[name], " ");
+  return loadPart(place[0])[place[1]];
+};
+
+// defineNodeGlobals defines Buffer and process at the start of a run, unless an earlier run
+// defined them.
+const defineNodeGlobals = () => {
+  if (!hasOwn(global, "Buffer")) defineHidden(global, "Buffer", loadPart("node_buffer").Buffer);
+  if (!hasOwn(global, "process")) defineHidden(global, "process", loadPart("node_process").process);
+  if (!hasOwn(global, "global")) defineHidden(global, "global", global);
+};
+
 const loadedParts = ObjectCreate(null); // part -> its exports
 const partOfGlobal = ObjectCreate(null); // global -> part
 const accessorOfGlobal = ObjectCreate(null); // global -> its getter
@@ -142,8 +182,24 @@ const newPlatform = () => ({
   Uint8Array: NativeUint8Array, ArrayBuffer: NativeArrayBuffer, Map: NativeMap, Set: NativeSet, WeakMap: NativeWeakMap, Promise: NativePromise, String: NativeString,
   SymbolIterator, SymbolToStringTag, IteratorPrototype, bytesOf,
   SymbolIterator, SymbolToStringTag, bytesOf,
+    for (let i = 0; i < regExpFlagGetters.length; i++) if (regExpFlagGetters[i].get(value)) flags += regExpFlagGetters[i].letter;
+    let flags = "";
+    return flags;
+  // provided returns a global of the platform, or undefined if the platform has no such global.
+  SymbolAsyncIterator: Symbol.asyncIterator, SymbolToPrimitive,
+  bufferOf: TypedArrayPrototypeGetBuffer, offsetOf: TypedArrayPrototypeGetByteOffset,
+  exec: RegExpPrototypeExec,
   inspectCustom, inspectWith,
   inspectCustom, inspectWith, onClone,
+  inspectCustom, inspectWith, publicInspect, onClone, describeReceived, formatArguments,
+  isError: (value) => isObject(value) && (host.kindOf(value) === "error" || isInstance(NativeError, value)),
+  isInstance,
+  loadNodeModule,
+  provided: (name) => (name in partOfGlobal ? loadPart(partOfGlobal[name])[name] : undefined),
+  regExpFlags: (value) => {
+  startOfRun: () => timeOrigin,
+  warn: (text) => emit(levelWarn, text),
+  },
   now: host.now,
   reportError: host.reportError,
 });

@@ -8,6 +8,7 @@ const entry = {
     offerServers(servers);
     resumeTimers(startMs);
   },
+  defineNodeGlobals,
   nextDue,
   timers: timerHeap, // the native side reads the first one, which runs no code
   fire: fireNext,

@@ -23,6 +23,7 @@ import { fileURLToPath } from "node:url";
 import { inspectCases } from "./inspect_cases.mjs";
 import { consoleCases } from "./console_cases.mjs";
 import { resultCases } from "./result_cases.mjs";
+import { nodeCases, nodeHarness } from "./node_cases.mjs";
 import { uncaughtCases } from "./uncaught_cases.mjs";
 
 const directory = path.dirname(fileURLToPath(import.meta.url));
@@ -144,3 +145,8 @@ write("console.json", recorded);
 const results = [];
 for (const code of resultCases) results.push(await recordResult(code));
 write("result.json", results);
+const outcomeOf = vm.runInThisContext(`(process) => { ${nodeHarness}\nreturn outcomeOf }`)(process);
+const outcomes = [];
+for (const code of nodeCases) outcomes.push({ code, want: await outcomeOf(code) });
+write("node.json", outcomes);
+fs.writeFileSync(path.join(directory, "node_harness.js"), `${nodeHarness}\n`);

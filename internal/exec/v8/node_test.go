@@ -1,0 +1,120 @@
+package v8_test
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"daybook/internal/exec/v8"
+)
+
+// The modules of Node give the same as in Node 20, in a saved and a plain isolate.
+func TestNodeModulesAsNode(t *testing.T) {
+	harness, err := os.ReadFile("prelude/testdata/node_harness.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases := recorded[struct{ Code, Want string }](t, "node.json")
+	codes := make([]string, len(cases))
+	for i, c := range cases {
+		codes[i] = c.Code
+	}
+	list, err := json.Marshal(codes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	source := string(withoutFrames) + string(harness) + "\nconst outcomes = []; for (const code of " + string(list) + ") outcomes.push(await outcomeOf(code)); JSON.stringify(outcomes)"
+	for _, plain := range []bool{false, true} {
+		r := run(t, v8.Config{Plain: plain, NodeGlobals: true, SkipWaits: true}, source)
+		var got []string
+		if err := json.Unmarshal([]byte(r.text), &got); err != nil {
+			t.Fatalf("plain %t: %.2000s", plain, r.text)
+		}
+		failed := 0
+		for i, c := range cases {
+			reason := otherThanNodeModules[c.Code]
+			if (got[i] == c.Want) == (reason != "") {
+				t.Errorf("plain %t: %s\n got %s\nwant %s\n(known to differ: %q)", plain, c.Code, got[i], c.Want, reason)
+			}
+			if got[i] != c.Want {
+				failed++
+			}
+		}
+		if failed*20 > len(cases) {
+			t.Errorf("%d of %d cases differ from Node, more than 5 %%", failed, len(cases))
+		}
+	}
+}
+
+// otherThanNodeModules has the cases whose outcome differs from that in Node, with the reasons.
+var otherThanNodeModules = map[string]string{
+	"Object.keys(path).sort()":              "matchesGlob is experimental, and _makeLong an old name",
+	"new Buffer.from('a').constructor.name": "methods are no constructors",
+	"{ try { assert.strictEqual('a', 'b', 'message') } catch (e) { return [e.name, e.code, e.message, e.generatedMessage, e.operator] } return 'none' }": "Node adds the values to the message",
+}
+
+// The globals of Node exist only with the option. An earlier run of the heap may have changed
+// them.
+func TestNodeGlobals(t *testing.T) {
+	if got := run(t, v8.Config{}, "[typeof Buffer, typeof process].join()").text; got != "undefined,undefined" {
+		t.Errorf("without the option: %s", got)
+	}
+	first := run(t, v8.Config{NodeGlobals: true}, "const kept = Buffer.from('abc'); process.extra = 1; [typeof Buffer, process.platform, Object.isFrozen(process.env), Object.keys(globalThis).length].join()")
+	if first.text != "function,linux,true,0" {
+		t.Errorf("with the option: %s", first.text)
+	}
+	again := run(t, v8.Config{NodeGlobals: true, Heap: first.heap}, "[kept.toString(), kept instanceof Buffer, process.extra].join()")
+	if again.text != "abc,true,1" {
+		t.Errorf("in the next run: %s", again.text)
+	}
+	kept := run(t, v8.Config{Heap: first.heap}, "kept.toString('hex')")
+	if kept.text != "616263" {
+		t.Errorf("in the next run without the option: %s", kept.text)
+	}
+	if c := inspect(t, first.heap); c.Changes != 0 || c.Globals.Count != 0 {
+		t.Errorf("the globals count as changes: %+v", c)
+	}
+	if got := run(t, v8.Config{NodeGlobals: true}, "const order = []; process.nextTick((x) => order.push(x), 1); await null; order.join()").text; got != "1" {
+		t.Errorf("nextTick: %s", got)
+	}
+}
+
+// The modules work after user code replaced built-in functions.
+func TestNodeModulesAfterHostileChanges(t *testing.T) {
+	const hostile = `
+const get = process.getBuiltinModule;
+const bad = () => { throw new Error("user code ran") };
+const dp = Object.defineProperty;
+for (const [object, keys] of [[Object, ["create", "defineProperty", "getPrototypeOf"]], [JSON, ["parse", "stringify"]], [Reflect, ["apply", "construct", "ownKeys"]],
+  [String.prototype, ["toUpperCase", "toLowerCase", "slice", "charCodeAt", "split", "concat", "indexOf", "includes", "replace", "startsWith", "endsWith", "lastIndexOf", "trim"]], [RegExp.prototype, ["exec", "test"]],
+  [Object.getPrototypeOf(Uint8Array.prototype), ["set", "subarray", "slice", "fill", Symbol.iterator]], [Array.prototype, ["push", "slice", "map", "join", "indexOf"]], [Function.prototype, ["call", "apply", "bind"]],
+  [TextEncoder.prototype, ["encode"]], [TextDecoder.prototype, ["decode"]], [Map.prototype, ["get", "set", "has"]], [Math, ["trunc", "floor"]], [Number, ["isInteger"]]])
+  for (const key of keys) dp(object, key, { value: bad, configurable: true, writable: true });
+dp(Object, "keys", { value: bad });
+dp(Array.prototype, Symbol.iterator, { value: bad });
+dp(Array.prototype, "0", { set: bad, configurable: true });
+`
+	for _, test := range []struct{ source, want string }{
+		{`get("node:path").join("a", "..", "b/c") + get("path").win32.resolve("C:\\a", "..\\b")`, `b/cC:\b`},
+		{`Buffer.from("6869", "hex").toString() + Buffer.concat([Buffer.from("a"), Buffer.alloc(2, "xy")]).toString("base64") + Buffer.from("abc").indexOf("c")`, "hiYXh52"},
+		{`get("crypto").createHash("sha1").update("abc").digest("hex")`, "a9993e364706816aba3e25717850c26c9cd0d89d"},
+		{`get("util").format("%s-%d", "a", 5) + get("util").isDeepStrictEqual({ a: [1] }, { a: [1] })`, "a-5true"},
+		{`get("querystring").stringify(get("querystring").parse("a=1&b=x%20y"))`, "a=1&b=x%20y"},
+		{`get("url").resolve("http://a.com/b/c", "../d")`, "http://a.com/d"},
+		{`let n = 0; const e = new (get("events"))(); e.on("x", (v) => n += v); e.once("x", (v) => n += v); e.emit("x", 2); e.emit("x", 3); n`, "7"},
+		{`try { get("assert").deepStrictEqual({ a: 1 }, { a: 2 }) } catch (e) { e.code }`, "ERR_ASSERTION"},
+	} {
+		if got := run(t, v8.Config{NodeGlobals: true}, hostile+test.source).text; got != test.want {
+			t.Errorf("%s: %s", test.source, got)
+		}
+	}
+}
+
+// No module exists for other specifiers, and names of members of objects are none.
+func TestNodeModuleNames(t *testing.T) {
+	r := run(t, v8.Config{NodeGlobals: true}, `["fs", "node:fs", "", "node:", "__proto__", "constructor", "node:node:path", 5].map((s) => typeof process.getBuiltinModule(s)).join()`)
+	if strings.ReplaceAll(r.text, "undefined", "") != strings.Repeat(",", 7) {
+		t.Error(r.text)
+	}
+}
