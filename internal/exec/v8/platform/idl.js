@@ -89,15 +89,11 @@ const toSequence = (value, what) => {
 
 // finish makes the members of a class those of an interface: enumerable, with a class string.
 const finish = (constructor, name) => {
-  const show = (object) => {
-    const keys = ReflectOwnKeys(object);
-    for (let i = 0; i < keys.length; i++) {
-      const key = keys[i];
-      if (typeof key !== "string" || key === "constructor" || key === "prototype" || key === "name" || key === "length") continue;
-      ObjectDefineProperty(object, key, { __proto__: null, enumerable: true });
-    }
-  };
-  show(constructor.prototype);
+  const members = ReflectOwnKeys(constructor.prototype);
+  for (let i = 0; i < members.length; i++) {
+    if (typeof members[i] !== "string" || members[i] === "constructor") continue;
+    ObjectDefineProperty(constructor.prototype, members[i], { __proto__: null, enumerable: true });
+  }
   const keys = ReflectOwnKeys(constructor);
   for (let i = 0; i < keys.length; i++) {
     if (typeof keys[i] !== "string") continue;

@@ -1,0 +1,100 @@
+// ReadableStreamBYOBReader: it reads into buffers that its user brings.
+
+const { TypeError, RangeError, isObject, host, invalidArgument } = platform;
+const { finish, inspectable, illegal, rejected, newDeferred } = platform.load("idl");
+const { invalidState, badValue, isDetached, bufferLength, queueLength } = platform.load("streams_core");
+const { newRequest, acquire, cancel, release, notAttached } = platform.load("streams_state");
+const { pullInto, describeView, toLength } = platform.load("streams_byte");
+const { links } = platform.load("streams_default");
+
+let readerOf;
+const isReader = (object) => {
+  try {
+    readerOf(object);
+    return true;
+  } catch {
+    return false;
+  }
+};
+
+// readInto asks for bytes in a view.
+const readInto = (reader, view, min, request) => {
+  const { stream } = reader;
+  stream.disturbed = true;
+  if (stream.state === "errored") request.error(stream.storedError);
+  else pullInto(stream.controller, view, min, request);
+};
+
+// readMin returns the member min of the options, in elements of the view.
+const readMin = (options) => {
+  if (options === undefined || options === null) return 1;
+  if (!isObject(options)) throw invalidArgument("options", "of type object", options);
+  const { min } = options;
+  return min === undefined ? 1 : toLength(min);
+};
+
+const readPromise = (reader, value, options) => {
+  const view = describeView(value);
+  if (view === undefined) throw invalidArgument("view", "an instance of Buffer, TypedArray, or DataView", value);
+  const min = readMin(options);
+  if (host.kindOf(view.buffer) !== "arrayBuffer") throw invalidArgument("view", "a view of an ArrayBuffer that is not shared", value);
+  if (view.length === 0 || bufferLength(view.buffer) === 0 || isDetached(view.buffer)) {
+    throw invalidState("View or Viewed ArrayBuffer is zero-length or detached");
+  }
+  if (min === 0) throw badValue(TypeError, "property 'options.min'", 0);
+  if (min * view.elementSize > view.length) throw badValue(RangeError, "property 'options.min'", min);
+  if (reader.stream === undefined) throw notAttached();
+  const deferred = newDeferred();
+  readInto(reader, view, min, newRequest(
+    (chunk) => deferred.resolve({ value: chunk, done: false }),
+    (chunk) => deferred.resolve({ value: chunk, done: true }),
+    (error) => deferred.reject(error),
+  ));
+  return deferred.promise;
+};
+
+class ReadableStreamBYOBReader {
+  #record;
+  static {
+    readerOf = (object) => {
+      if (!isObject(object) || !(#record in object)) throw illegal("ReadableStreamBYOBReader");
+      return object.#record;
+    };
+  }
+  constructor(stream) {
+    const record = links.streamRecord(stream);
+    if (record === undefined) throw invalidArgument("stream", "an instance of ReadableStream", stream, ReadableStreamBYOBReader);
+    if (!record.controller.isByte && record.reader === undefined) throw badValue(TypeError, "argument 'stream'", stream);
+    this.#record = acquire(record, true);
+  }
+  get closed() {
+    if (!isReader(this)) return rejected(illegal("ReadableStreamBYOBReader"));
+    return this.#record.closed.promise;
+  }
+  cancel(reason = undefined) {
+    if (!isReader(this)) return rejected(illegal("ReadableStreamBYOBReader"));
+    if (this.#record.stream === undefined) return rejected(notAttached());
+    return cancel(this.#record.stream, reason);
+  }
+  read(view, options = undefined) {
+    try {
+      return readPromise(readerOf(this), view, options);
+    } catch (error) {
+      return rejected(error);
+    }
+  }
+  releaseLock() {
+    const reader = readerOf(this);
+    if (reader.stream !== undefined) release(reader);
+  }
+}
+finish(ReadableStreamBYOBReader, "ReadableStreamBYOBReader");
+inspectable(ReadableStreamBYOBReader, "ReadableStreamBYOBReader", (object) => {
+  const reader = readerOf(object);
+  return {
+    stream: reader.stream === undefined ? undefined : links.streamObject(reader.stream),
+    readIntoRequests: queueLength(reader.requests), close: reader.closed.promise,
+  };
+});
+
+return { ReadableStreamBYOBReader, readInto };
