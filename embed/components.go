@@ -185,8 +185,8 @@ func (d *Daybook) startRunner(ctx context.Context) error {
 		opts.Migrations = runMigrations{d}
 	}
 	d.acp = d.newAgent()
-	if !d.opts.Runs.Stateless || d.toolServers != nil {
-		opts.Servers = callables{d.toolServers, d.acp}
+	if !d.opts.Runs.Stateless || d.toolServers != nil || d.fetch != nil {
+		opts.Servers = callables{d.toolServers, d.acp, d.fetch}
 	}
 	d.prepareWork(ctx)
 	d.runner = runner.New(opts)

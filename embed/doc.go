@@ -43,6 +43,7 @@
 //   - components.go: starts workers, ledger, the reading of new events, projections and
 //     runner; decides whether this process runs scripts
 //   - toolservers.go: starts the tool servers; decides which of them a run may call
+//   - fetch.go: reads the policy of requests of scripts; describes the requests for the ledger
 //   - catalog.go: lists the APIs that code may use
 //   - script.go: Submit, Run, Wait, Follow and Rebuild, for the embedding program
 //   - access.go: opens the authentication and the limits of tenants; connects package

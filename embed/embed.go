@@ -26,6 +26,7 @@ import (
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/natsserver"
 	"daybook/internal/store/stream"
+	"daybook/internal/tools/fetcher"
 	"daybook/internal/tools/toolserver"
 	"daybook/internal/translog"
 	"daybook/internal/web/access"
@@ -66,6 +67,7 @@ type Daybook struct {
 	forget        func(tenant string)  // drops decrypted content that the HTTP interface keeps
 	runner        *runner.Runner       // nil without a runner
 	toolServers   *toolserver.Set      // nil without tool servers
+	fetch         *fetcher.Fetcher     // nil without a policy
 	auth          access.Authenticator // nil accepts every client
 	quotas        *access.Quotas
 	budget        *budget.Budget
@@ -149,6 +151,7 @@ func Start(ctx context.Context, opts Options) (*Daybook, error) {
 		{"check the data directory", withOptionErrors(d.checkPlace)},
 		{"limit the memory", d.limitMemory},
 		{"set up the authentication", withOptionErrors(d.openAccess)},
+		{"read the policy of fetches", withOptionErrors(d.openFetch)},
 		{"bound the connections", d.boundConnections},
 		{"open the addresses", withOptionErrors(d.openListeners)},
 		{"compare the ledger", d.checkLedger},

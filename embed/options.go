@@ -33,6 +33,7 @@ type Options struct {
 	Workers   WorkerOptions
 	Resources ResourceOptions
 	Tools     ToolOptions
+	Fetch     FetchOptions
 	MCP       MCPOptions
 	Contexts  ContextOptions
 	Proof     ProofOptions
@@ -59,6 +60,7 @@ func (o Options) Validate() error {
 		o.Workers.validate(),
 		o.Resources.validate(),
 		o.Tools.validate(),
+		o.Fetch.validate(),
 		o.MCP.validate(),
 		o.Contexts.validate(),
 		o.Proof.validate(),

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 
 	"daybook/acp"
 	"daybook/events"
+	"daybook/internal/tools/fetcher"
 	"daybook/internal/tools/toolserver"
 	"daybook/ledger"
 	"daybook/runner"
@@ -71,20 +73,33 @@ func (d *Daybook) startToolServers(context.Context) error {
 	return err
 }
 
-// callsServers reports whether scripts of a tenant can call a configured tool server.
+// callsServers reports whether scripts of a tenant can call a configured tool server, or
+// send requests.
 func (d *Daybook) callsServers(tenant string) bool {
-	return slices.ContainsFunc(d.opts.Tools.Servers, func(c toolserver.Config) bool { return c.Tenants == nil || slices.Contains(c.Tenants, tenant) })
+	return d.fetch != nil || slices.ContainsFunc(d.opts.Tools.Servers, func(c toolserver.Config) bool { return c.Tenants == nil || slices.Contains(c.Tenants, tenant) })
 }
 
 // callables lets the runner call tools: for a prompt of an ACP session only the tools of the
 // servers that the client of the session configured, and for other runs those of the
-// configured tool servers.
+// configured tool servers. All of them may fetch, if there is a policy for that.
 type callables struct {
 	set   *toolserver.Set // nil without tool servers
 	agent *acp.Server
+	fetch *fetcher.Fetcher // nil without a policy
 }
 
+// Servers implements runner.Servers.
 func (c callables) Servers(ctx context.Context, r ledger.Request) map[string][]string {
+	servers := c.toolServers(ctx, r)
+	if c.fetch == nil {
+		return servers
+	}
+	all := map[string][]string{events.FetchServer: {events.FetchTool}}
+	maps.Copy(all, servers)
+	return all
+}
+
+func (c callables) toolServers(ctx context.Context, r ledger.Request) map[string][]string {
 	switch {
 	case isPrompt(r):
 		return c.agent.Servers(ctx, r.Turn.SessionID)
@@ -95,13 +110,19 @@ func (c callables) Servers(ctx context.Context, r ledger.Request) map[string][]s
 	}
 }
 
+// Call implements runner.Servers.
 func (c callables) Call(ctx context.Context, r ledger.Request, call ledger.HostCall) runner.ServerResult {
 	var got toolserver.Result
-	if isPrompt(r) {
+	switch {
+	case isFetch(call) && c.fetch == nil: // an earlier attempt of the run could fetch
+		return runner.ServerResult{Outcome: events.HostError, Text: []byte("fetch is disabled: the operator enables it with --fetch-policy")}
+	case isFetch(call):
+		return performFetch(ctx, c.fetch, r, call)
+	case isPrompt(r):
 		got = c.agent.Call(ctx, acp.Call{
 			Session: r.Turn.SessionID, Execution: r.ExecutionID, Number: call.Number, Server: call.Server, Tool: call.Tool, Arguments: call.Arguments,
 		})
-	} else {
+	default:
 		got = c.set.Call(ctx, r.Tenant, call.Server, call.Tool, call.Arguments)
 	}
 	return runner.ServerResult{Outcome: events.HostOutcome(got.Outcome), Text: got.Text, Release: got.Release}

@@ -288,6 +288,13 @@ func later() []events.Data {
 		&events.ExecutionOutput{Hidden: &events.OutputExtent{Lines: 1, Bytes: 17, Open: true}},
 		&events.LedgerVolumeOpened{Lost: events.Lost{{From: 12, To: 12, NamedAt: 1051, Unreadable: true}}},
 		&events.ExecutionReplayed{Artifact: 2},
+		&events.HostReturned{
+			Fetch: &events.FetchRecord{
+				Decisions:   []events.FetchDecision{{Allowed: true, PolicySHA256: heapIn, Rule: "data.mcp.fetch.allow", AddedHeaders: []string{"authorization"}, Status: 302}, {PolicySHA256: heapIn, Rule: "data.mcp.fetch.allow"}},
+				RequestBody: &events.FetchBody{SHA256: heapIn, Size: 12}, ResponseBody: &events.FetchBody{SHA256: heapOut, Size: 70000},
+			},
+			Content: events.Plain(events.HostReturnedContent{Requests: []events.FetchRequest{{Method: "GET", URL: "https://geo.example.com/"}, {Method: "GET", URL: "https://example.net/", Problem: "too slow"}}}),
+		},
 	}
 }
 

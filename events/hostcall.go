@@ -65,6 +65,8 @@ type HostReturned struct {
 	AnsweredAt Instant `json:"answered_at"`
 	// ResultSHA256 is the hash of the text of the result.
 	ResultSHA256 string `json:"result_sha256"`
+	// Fetch is set for the answer to a fetch; nil for that of a tool.
+	Fetch *FetchRecord `json:"fetch,omitempty"`
 	// Content holds the result.
 	Content Content[HostReturnedContent] `json:"content"`
 }
@@ -74,4 +76,57 @@ type HostReturnedContent struct {
 	// Result is the JSON text of the value when the outcome is ok, and otherwise a
 	// message; nil where only hashes are stored.
 	Result *Body `json:"result,omitempty"`
+	// Requests are the requests of a fetch, one for each of the decisions in
+	// FetchRecord.Decisions; nil for the call of a tool, and where only hashes are stored.
+	Requests []FetchRequest `json:"requests,omitempty"`
+}
+
+// FetchServer and FetchTool are the names of a fetch in HostCalled. A tool server cannot
+// have this name.
+const (
+	FetchServer = "daybook:http"
+	FetchTool   = "fetch"
+)
+
+// FetchRecord is the part of a fetch that remains when its content is erased.
+type FetchRecord struct {
+	// Decisions are the decisions about the request of the script and about each redirect,
+	// in order. A fetch ends at the first one that does not allow. It is empty for a request
+	// that is malformed.
+	Decisions []FetchDecision `json:"decisions,omitempty"`
+	// RequestBody and ResponseBody are the bodies; nil without a body. The latter is the one
+	// that the script received: decompressed, and without the secrets of added headers.
+	RequestBody  *FetchBody `json:"request_body,omitempty"`
+	ResponseBody *FetchBody `json:"response_body,omitempty"`
+}
+
+// FetchDecision is the decision of a policy about one request of a fetch.
+type FetchDecision struct {
+	Allowed bool `json:"allowed"`
+	// PolicySHA256 is the hash of the policy, and Rule the rule in it that decided.
+	PolicySHA256 string `json:"policy_sha256"`
+	Rule         string `json:"rule"`
+	// AddedHeaders are the names of the headers that the operator's rules added to the
+	// request after the decision. Their values are recorded nowhere.
+	AddedHeaders []string `json:"added_headers,omitempty"`
+	// Status is the status of the response; 0 if there was none.
+	Status int `json:"status,omitempty"`
+}
+
+// FetchBody is a body of a fetch.
+type FetchBody struct {
+	// SHA256 is the hash of the bytes. It is a keyed hash if the content of the execution is
+	// encrypted.
+	SHA256 string `json:"sha256"`
+	// Size is the number of bytes.
+	Size int64 `json:"size"`
+}
+
+// FetchRequest is one request of a fetch.
+type FetchRequest struct {
+	Method string `json:"method"`
+	// URL is cut after 2 KiB.
+	URL string `json:"url"`
+	// Problem says why the policy did not decide, if so; the request is then denied.
+	Problem string `json:"problem,omitempty"`
 }

@@ -41,8 +41,19 @@ func TestEncryptedHostCalls(t *testing.T) {
 				if err := b.RecordCall(t.Context(), run, ledger.HostCall{Number: i + 1, Server: "bank", Tool: "balance", Arguments: []byte(text[0])}); err != nil {
 					t.Fatal(err)
 				}
-				if err := b.RecordReturn(t.Context(), run, ledger.HostReturn{Number: i + 1, Outcome: events.HostOK, AnsweredAt: time.Now(), Result: []byte(text[1])}); err != nil {
+				answer := ledger.HostReturn{
+					Number: i + 1, Outcome: events.HostOK, AnsweredAt: time.Now(), Result: []byte(text[1]),
+					Fetch: &events.FetchRecord{
+						Decisions:   []events.FetchDecision{{Allowed: true, PolicySHA256: "the-policy", Rule: "data.mcp.fetch.allow", Status: 200}},
+						RequestBody: &events.FetchBody{SHA256: events.Hash([]byte(text[0])), Size: int64(len(text[0]))}, ResponseBody: &events.FetchBody{SHA256: events.Hash([]byte(text[1])), Size: 5},
+					},
+					Requests: []events.FetchRequest{{Method: "GET", URL: "https://bank.example/" + secret}},
+				}
+				if err := b.RecordReturn(t.Context(), run, answer); err != nil {
 					t.Fatal(err)
+				}
+				if answer.Fetch.ResponseBody.SHA256 != events.Hash([]byte(text[1])) {
+					t.Error("the caller's record was changed")
 				}
 			}
 			stored, err := b.store.ReadRaw(t.Context(), 0, 100)
@@ -55,6 +66,14 @@ func TestEncryptedHostCalls(t *testing.T) {
 						t.Errorf("event %d reveals %s", m.Seq, hint)
 					}
 				}
+			}
+			if last := string(stored[len(stored)-1].Body); !strings.Contains(last, "the-policy") {
+				t.Errorf("the decision is not readable: %s", last)
+			}
+			control := b.control(run.Plan.Request.ExecutionID)
+			returned, ok := control[len(control)-1].Data.(*events.HostReturned)
+			if !ok || returned.Fetch.ResponseBody.Size != 5 || (returned.Content.Value().Requests == nil) != opts.HostCallHashes {
+				t.Errorf("recorded %+v", control[len(control)-1].Data)
 			}
 			calls, err := b.HostCalls(t.Context(), tenant, run.Plan.Request.ExecutionID)
 			if err != nil || len(calls) != len(texts) {

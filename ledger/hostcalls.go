@@ -32,6 +32,10 @@ type HostReturn struct {
 	AnsweredAt time.Time
 	// Result is the JSON text of a value, or an error message.
 	Result []byte
+	// Fetch and Requests describe a fetch; nil for the call of a tool. The hashes in Fetch
+	// are those of the bytes: RecordReturn keys them if the content is encrypted.
+	Fetch    *events.FetchRecord
+	Requests []events.FetchRequest
 }
 
 // RecordedCall is a host call in the ledger.
@@ -118,9 +122,17 @@ func (l *Ledger) RecordReturn(ctx context.Context, r *StartedAttempt, a HostRetu
 	if err != nil {
 		return err
 	}
+	fetch, err := l.keyedFetch(req.ContentKeyID(), a.Fetch)
+	if err != nil {
+		return err
+	}
+	content := events.HostReturnedContent{Result: body, Requests: a.Requests}
+	if l.opts.HostCallHashes {
+		content.Requests = nil
+	}
 	d := &events.HostReturned{
 		ExecutionID: req.ExecutionID, Attempt: r.Plan.Attempt, Number: a.Number, Outcome: a.Outcome, DurationMillis: a.Duration.Milliseconds(),
-		AnsweredAt: events.Instant{Time: a.AnsweredAt}, ResultSHA256: hash, Content: events.Plain(events.HostReturnedContent{Result: body}),
+		AnsweredAt: events.Instant{Time: a.AnsweredAt}, ResultSHA256: hash, Fetch: fetch, Content: events.Plain(content),
 	}
 	return l.appendRunEvent(ctx, r, d, fmt.Sprintf("record the answer to call %d of execution %s", a.Number, req.ExecutionID))
 }
@@ -134,6 +146,25 @@ func (l *Ledger) storeHostBody(ctx context.Context, req Request, text []byte) (*
 	}
 	b, err := l.storeEncryptedBody(ctx, req.Tenant, req.ContentKeyID(), string(text))
 	return &b, hash, err
+}
+
+// keyedFetch returns a record of a fetch with the hashes to record.
+func (l *Ledger) keyedFetch(keyID string, f *events.FetchRecord) (*events.FetchRecord, error) {
+	if f == nil {
+		return nil, nil
+	}
+	keyed := *f
+	for _, body := range []**events.FetchBody{&keyed.RequestBody, &keyed.ResponseBody} {
+		if *body == nil {
+			continue
+		}
+		hash, err := l.keyedHash(keyID, (*body).SHA256)
+		if err != nil {
+			return nil, err
+		}
+		*body = &events.FetchBody{SHA256: hash, Size: (*body).Size}
+	}
+	return &keyed, nil
 }
 
 // appendRunEvent appends a control event of a started attempt, unless the execution has

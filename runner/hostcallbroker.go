@@ -128,7 +128,7 @@ func (x *hostCallBroker) perform(ctx context.Context, run *ledger.StartedAttempt
 	if ctx.Err() != nil {
 		// The run ended first. No script receives the answer.
 		release()
-		r, release = ServerResult{Outcome: events.HostCancelled, Text: []byte("the run ended first")}, func() {}
+		r, release = ServerResult{Outcome: events.HostCancelled, Text: []byte("the run ended first"), Fetch: r.Fetch, Requests: r.Requests}, func() {}
 	}
 	isQueued := false
 	defer func() {
@@ -137,7 +137,7 @@ func (x *hostCallBroker) perform(ctx context.Context, run *ledger.StartedAttempt
 		}
 	}()
 	var err error
-	isQueued, err = x.recordReturn(run, ledger.HostReturn{Number: c.Number, Outcome: r.Outcome, Duration: time.Since(startedAt), Result: r.Text}, release)
+	isQueued, err = x.recordReturn(run, ledger.HostReturn{Number: c.Number, Outcome: r.Outcome, Duration: time.Since(startedAt), Result: r.Text, Fetch: r.Fetch, Requests: r.Requests}, release)
 	return err
 }
 

@@ -99,6 +99,9 @@ type ServerResult struct {
 	// Text is a value as JSON if Outcome is ok, otherwise a message. It is valid UTF-8
 	// of at most 16 MiB.
 	Text []byte
+	// Fetch and Requests describe a fetch for the ledger; nil for the call of a tool.
+	Fetch    *events.FetchRecord
+	Requests []events.FetchRequest
 	// Release, if set, returns the memory that Text takes. The runner calls it once it
 	// no longer refers to Text.
 	Release func()

@@ -26,6 +26,7 @@ type engineFlags struct {
 	resourceFlags
 	workerFlags
 	toolFlags
+	fetchFlags
 	contextFlags
 	mcpFlags
 	proofFlags
@@ -44,6 +45,7 @@ func (f engineFlags) options(log io.Writer) embed.Options {
 		Resources: f.resourceFlags.options(),
 		Workers:   f.workerFlags.options(),
 		Tools:     f.toolFlags.options(),
+		Fetch:     f.fetchFlags.options(),
 		Contexts:  f.contextFlags.options(),
 		MCP:       f.mcpFlags.options(),
 		Proof:     f.proofFlags.options(),

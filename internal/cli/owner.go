@@ -23,11 +23,14 @@ type stdioFlags struct {
 }
 
 // Validate checks the flags by the rules of embed.Options, also if a running owner does
-// not use them. It does not read the file of --mcp-config.
+// not use them. It does not read the files of --mcp-config and --fetch-header-config.
 func (f stdioFlags) Validate(kctx *kong.Context) error {
 	opts := f.options(io.Discard)
 	var err error
 	if opts.Tools.Servers, err = embed.ReadMCPServers(f.MCPServers, ""); err != nil {
+		return flagError{error: err}
+	}
+	if opts.Fetch.Headers, err = embed.ReadFetchHeaders(f.FetchHeaders, ""); err != nil {
 		return flagError{error: err}
 	}
 	return checkOptions(kctx, opts)

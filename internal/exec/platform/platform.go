@@ -17,6 +17,7 @@
 //   - keys.go: keys with a private and a public part, in all formats
 //   - rsakeys.go: generates RSA keys
 //   - signature.go: signatures, key agreement, RSA-OAEP
+//   - body.go: encodes and decodes the bodies of requests and responses
 package platform
 
 import (
@@ -70,7 +71,7 @@ type function struct {
 
 // functions are the functions by the name that a part of the platform calls them. Each file of
 // this package has those of its topic.
-var functions = join(hashFunctions, cipherFunctions, keyFunctions, signatureFunctions)
+var functions = join(hashFunctions, cipherFunctions, keyFunctions, signatureFunctions, bodyFunctions)
 
 func join(topics ...map[string]function) map[string]function {
 	all := map[string]function{}

@@ -17,13 +17,6 @@ import (
 	"daybook/internal/policy"
 )
 
-// Server and Tool name fetches among the host calls of a script. A tool server cannot have
-// this name, because the names of servers have no colon.
-const (
-	Server = "daybook:http"
-	Tool   = "fetch"
-)
-
 // DefaultRule is the rule that decides about fetches. Its input is that of mcp-v8.
 const DefaultRule = "data.mcp.fetch.allow"
 

@@ -1,4 +1,5 @@
-// Calls to the MCP servers of a run: mcp.<server>.<tool>(arguments) is a promise.
+// Calls to the MCP servers of a run: mcp.<server>.<tool>(arguments) is a promise. A fetch is a
+// call too, to a server with a name that MCP servers cannot have and mcp does not show.
 //
 // The callable servers belong to the run and not to the heap: the functions hold only
 // names, and look them up when they are called. A heap with such a function can therefore
@@ -19,6 +20,7 @@ let waitingCalls; // the calls after those in flight, first come first served
 let waitingAt = 0;
 let serversText = "";
 let servers; // name -> list of tool names, read when first needed
+let mayFetch; // whether the run may fetch, known when servers is
 let mcpObject; // what the global shows, made when first looked at
 
 const offerServers = (text) => { serversText = text; };
@@ -31,16 +33,24 @@ const forgetCalls = () => {
   waitingAt = 0;
   serversText = "";
   servers = undefined;
+  mayFetch = undefined;
   mcpObject = undefined;
 };
+
+const fetchServer = "daybook:http";
+const fetchTool = "fetch";
 
 const callableServers = () => {
   if (servers === undefined) {
     servers = new NativeMap();
+    mayFetch = false;
     if (serversText !== "") {
       const table = JSONParse(serversText);
       const names = ObjectKeys(table);
-      for (let i = 0; i < names.length; i++) MapPrototypeSet(servers, names[i], toList(table[names[i]]));
+      for (let i = 0; i < names.length; i++) {
+        if (names[i] === fetchServer) mayFetch = true;
+        else MapPrototypeSet(servers, names[i], toList(table[names[i]]));
+      }
     }
   }
   return servers;
@@ -82,15 +92,15 @@ const jsonBytes = (text) => {
   return bytes;
 };
 
+const isTooLong = (text) => text.length > longestArguments || (text.length * 3 > longestArguments && jsonBytes(text) > longestArguments);
+
 // argumentsText returns the arguments as JSON, or throws an error that explains the fault.
 const argumentsText = (given, fail) => {
   if (given === undefined) return "{}";
   if (typeof given !== "object" || given === null || ArrayIsArray(given)) throw fail("arguments are one object, such as { query: \"...\" }");
   const text = JSONStringify(given);
   if (typeof text !== "string" || text[0] !== "{") throw fail("arguments are one object, and toJSON made something else of it");
-  if (text.length > longestArguments || (text.length * 3 > longestArguments && jsonBytes(text) > longestArguments)) {
-    throw fail("arguments are longer than 1 MiB as JSON");
-  }
+  if (isTooLong(text)) throw fail("arguments are longer than 1 MiB as JSON");
   return text;
 };
 
@@ -114,20 +124,20 @@ const sendCall = (call) => {
   host.call(call.number, call.server, call.tool, call.text);
 };
 
-const callTool = (server, tool, given, caller) => {
+// makeCall makes a call of which prepare returns the arguments as JSON, or throws. fail
+// returns the error for a message. The promise has what convert makes of the value of the
+// answer, or the value itself without convert.
+const makeCall = (server, tool, prepare, fail, convert) => {
   let resolve;
   let reject;
   const promise = new NativePromise((yes, no) => {
     resolve = yes;
     reject = no;
   });
-  const fail = callError(server, tool, caller);
   try {
-    const reason = whyNot(server, tool);
-    if (reason !== undefined) throw fail(reason);
-    const text = argumentsText(given, fail);
+    const text = prepare();
     if (callsMade >= mostCalls) throw fail(`a run makes at most ${mostCalls} calls`);
-    const call = { __proto__: null, number: ++callsMade, server, tool, text, resolve, reject, fail };
+    const call = { __proto__: null, number: ++callsMade, server, tool, text, resolve, reject, fail, convert };
     if (callsInFlight < mostInFlight) {
       sendCall(call);
     } else {
@@ -139,6 +149,34 @@ const callTool = (server, tool, given, caller) => {
   }
   return promise;
 };
+
+const callTool = (server, tool, given, caller) => {
+  const fail = callError(server, tool, caller);
+  return makeCall(server, tool, () => {
+    const reason = whyNot(server, tool);
+    if (reason !== undefined) throw fail(reason);
+    return argumentsText(given, fail);
+  }, fail);
+};
+
+// startFetch sends an HTTP request. request has method, url, redirect, headers (a list of lists
+// [name, value] whose characters are bytes) and body (bytes, or undefined for none). fail
+// returns the error for a message. The promise has an object without prototype with status,
+// statusText, url, redirected, headers as in the request, and body: bytes, or undefined for none.
+const startFetch = (request, fail) => makeCall(fetchServer, fetchTool, () => {
+  callableServers();
+  if (!mayFetch) throw fail("fetch is disabled: the operator enables it with --fetch-policy");
+  const { method, url, redirect, headers, body } = request;
+  let text = JSONStringify({ __proto__: null, method, url, redirect, headers });
+  if (body !== undefined) text = `${StringPrototypeSlice(text, 0, -1)},"body":${compute("encodeBody", body)}}`;
+  if (isTooLong(text)) throw fail("the request is longer than 1 MiB, as JSON with its body");
+  return text;
+}, fail, (answer) => {
+  const { status, statusText, url, redirected, headers, body } = answer;
+  let bytes;
+  if (body !== null) bytes = hasOwn(body, "text") ? compute("decodeText", body.text) : compute("decodeBase64", body.base64);
+  return { __proto__: null, status, statusText, url, redirected, headers, body: bytes };
+});
 
 const answerCall = (number, ok, text) => {
   const call = MapPrototypeGet(pendingCalls, number);
@@ -159,6 +197,14 @@ const answerCall = (number, ok, text) => {
   } catch {
     call.reject(call.fail("the answer is not JSON"));
     return;
+  }
+  if (call.convert !== undefined) {
+    try {
+      value = call.convert(value);
+    } catch {
+      call.reject(call.fail("the answer is malformed"));
+      return;
+    }
   }
   call.resolve(value);
 };

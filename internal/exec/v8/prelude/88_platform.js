@@ -195,6 +195,7 @@ const newPlatform = () => ({
   loadNodeModule,
   provided: (name) => (name in partOfGlobal ? loadPart(partOfGlobal[name])[name] : undefined),
   regExpFlags: (value) => {
+  startFetch,
   startOfRun: () => timeOrigin,
   warn: (text) => emit(levelWarn, text),
   },
