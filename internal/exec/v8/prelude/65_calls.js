@@ -125,19 +125,12 @@ const sendCall = (call) => {
 };
 
 // makeCall makes a call of which prepare returns the arguments as JSON, or throws. fail
-// returns the error for a message. The promise has what convert makes of the value of the
-// answer, or the value itself without convert.
-const makeCall = (server, tool, prepare, fail, convert) => {
-  let resolve;
-  let reject;
-  const promise = new NativePromise((yes, no) => {
-    resolve = yes;
-    reject = no;
-  });
+// returns the error for a message. It calls resolve with the value of the answer, or reject.
+const makeCall = (server, tool, prepare, fail, resolve, reject) => {
   try {
     const text = prepare();
     if (callsMade >= mostCalls) throw fail(`a run makes at most ${mostCalls} calls`);
-    const call = { __proto__: null, number: ++callsMade, server, tool, text, resolve, reject, fail, convert };
+    const call = { __proto__: null, number: ++callsMade, server, tool, text, resolve, reject, fail };
     if (callsInFlight < mostInFlight) {
       sendCall(call);
     } else {
@@ -147,36 +140,46 @@ const makeCall = (server, tool, prepare, fail, convert) => {
   } catch (error) {
     reject(error);
   }
-  return promise;
 };
 
 const callTool = (server, tool, given, caller) => {
   const fail = callError(server, tool, caller);
-  return makeCall(server, tool, () => {
+  const prepare = () => {
     const reason = whyNot(server, tool);
     if (reason !== undefined) throw fail(reason);
     return argumentsText(given, fail);
-  }, fail);
+  };
+  return new NativePromise((resolve, reject) => makeCall(server, tool, prepare, fail, resolve, reject));
 };
 
 // startFetch sends an HTTP request. request has method, url, redirect, headers (a list of lists
 // [name, value] whose characters are bytes) and body (bytes, or undefined for none). fail
-// returns the error for a message. The promise has an object without prototype with status,
-// statusText, url, redirected, headers as in the request, and body: bytes, or undefined for none.
-const startFetch = (request, fail) => makeCall(fetchServer, fetchTool, () => {
-  callableServers();
-  if (!mayFetch) throw fail("fetch is disabled: the operator enables it with --fetch-policy");
-  const { method, url, redirect, headers, body } = request;
-  let text = JSONStringify({ __proto__: null, method, url, redirect, headers });
-  if (body !== undefined) text = `${StringPrototypeSlice(text, 0, -1)},"body":${compute("encodeBody", body)}}`;
-  if (isTooLong(text)) throw fail("the request is longer than 1 MiB, as JSON with its body");
-  return text;
-}, fail, (answer) => {
-  const { status, statusText, url, redirected, headers, body } = answer;
-  let bytes;
-  if (body !== null) bytes = hasOwn(body, "text") ? compute("decodeText", body.text) : compute("decodeBase64", body.base64);
-  return { __proto__: null, status, statusText, url, redirected, headers, body: bytes };
-});
+// returns the error for a message. startFetch calls resolve with status, statusText, url,
+// redirected, headers as in the request, and body (bytes, or undefined for none), or reject. It
+// makes no promise: the methods of promises use what user code can change.
+const startFetch = (request, fail, resolve, reject) => {
+  const prepare = () => {
+    callableServers();
+    if (!mayFetch) throw fail("fetch is disabled: the operator enables it with --fetch-policy");
+    const { method, url, redirect, headers, body } = request;
+    let text = JSONStringify({ __proto__: null, method, url, redirect, headers });
+    if (body !== undefined) text = `${StringPrototypeSlice(text, 0, -1)},"body":${compute("encodeBody", body)}}`;
+    if (isTooLong(text)) throw fail("fetch: the request is longer than 1 MiB, as JSON with its body");
+    return text;
+  };
+  makeCall(fetchServer, fetchTool, prepare, fail, (answer) => {
+    let response;
+    try {
+      const { status, statusText, url, redirected, headers, body } = answer;
+      response = { __proto__: null, status, statusText, url, redirected, headers, body: undefined };
+      if (body !== null) response.body = hasOwn(body, "text") ? compute("decodeText", body.text) : compute("decodeBase64", body.base64);
+    } catch {
+      reject(fail("fetch: the answer is malformed"));
+      return;
+    }
+    resolve(response);
+  }, reject);
+};
 
 const answerCall = (number, ok, text) => {
   const call = MapPrototypeGet(pendingCalls, number);
@@ -197,14 +200,6 @@ const answerCall = (number, ok, text) => {
   } catch {
     call.reject(call.fail("the answer is not JSON"));
     return;
-  }
-  if (call.convert !== undefined) {
-    try {
-      value = call.convert(value);
-    } catch {
-      call.reject(call.fail("the answer is malformed"));
-      return;
-    }
   }
   call.resolve(value);
 };

@@ -176,7 +176,7 @@ const newPlatform = () => ({
   newList, toList, listIncludes, listJoin, replaceText, splitText, matches,
   defineHidden, defineLazily, setMeta, setTag,
   TypeError: NativeTypeError, RangeError: NativeRangeError, Error: NativeError, DOMException: DOMExceptionClass,
-  domError, codedError, invalidArgument, hideFrames,
+  domError, codedError, invalidArgument, hideFrames, setStackHeader,
   Uint8Array: NativeUint8Array, ArrayBuffer: NativeArrayBuffer, Map: NativeMap, Set: NativeSet, WeakMap: NativeWeakMap, Promise: NativePromise, String: NativeString,
   SymbolIterator, SymbolToStringTag, IteratorPrototype, bytesOf,
   SymbolIterator, SymbolToStringTag, bytesOf,
