@@ -65,6 +65,7 @@ type commands struct {
 	Verify     verifyCmd     `cmd:"" help:"Verify a ledger or export against its signed checkpoints."`
 	Replay     replayCmd     `cmd:"" help:"Execute recorded runs again, and compare them with the record."`
 	Monitor    monitorCmd    `cmd:"" help:"Watch the proof of a server, and alert when it does not hold."`
+	Policy     policyCmd     `cmd:"" help:"Test the policies of a server."`
 	Witness    witnessCmd    `cmd:"" help:"Cosign the checkpoints of ledgers, as an independent witness."`
 	Rebuild    rebuildCmd    `cmd:"" help:"Rebuild a stopped server's projections from its ledger."`
 	Version    versionCmd    `cmd:"" help:"Show versions."`

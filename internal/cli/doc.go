@@ -44,6 +44,7 @@
 //   - replayexec.go: executes recorded runs again, several at a time, and prints the verdicts
 //   - replaywhatif.go: executes other code with the inputs of a run, and prints what differs
 //   - replaysteps.go: prints the steps of a replay
+//   - policy.go: decides about a request as a server with a policy would
 //   - status.go, verify.go, monitor.go, version.go, witness.go: the commands of these names
 //   - ids.go: finds the id that a prefix or @last means
 //   - sessionname.go: finds the session that a name means; adds hints to errors about unknown
