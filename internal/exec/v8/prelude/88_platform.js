@@ -14,6 +14,7 @@ const platformGlobals = {
   blob: "Blob File",
   cryptokey: "CryptoKey",
   events: "CustomEvent ErrorEvent Event EventTarget PromiseRejectionEvent",
+  fetch: "fetch",
   formdata: "FormData",
   headers: "Headers",
   navigator: "Navigator navigator",
