@@ -259,5 +259,5 @@ func hexValue(c byte) byte {
 	if isDigit(c) {
 		return c - '0'
 	}
-	return c|0x20 - 'a' + 10
+	return c | 0x20 - 'a' + 10
 }
