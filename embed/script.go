@@ -20,7 +20,8 @@ const projectionSchema = projections.SchemaVersion
 type Script struct {
 	// Code is JavaScript or TypeScript.
 	Code string
-	// Heap is the key of the heap to restore. Empty starts from a fresh isolate.
+	// Heap is the key of the heap to restore. Empty starts from a fresh isolate, and "none"
+	// from a plain one, which has WebAssembly and leaves no heap.
 	Heap string
 	// FileName is the name in stack traces. Default: main.ts.
 	FileName string

@@ -16,7 +16,7 @@ import (
 // submission documents the JSON body; decodeExec decodes it.
 type submission struct {
 	Code                 string            `json:"code" doc:"JavaScript or TypeScript source: up to 16 MiB of valid UTF-8 without NUL bytes."`
-	Heap                 *string           `json:"heap,omitempty" nullable:"true" doc:"Key of the heap to restore; a fresh isolate if absent." example:"a3f8b2c1d4e5f6a7b8c9d0e1f2a3b4c5d6e7f8a9b0c1d2e3f4a5b6c7d8e9f0a1"`
+	Heap                 *string           `json:"heap,omitempty" nullable:"true" doc:"Key of the heap to restore; a fresh isolate if absent. none runs the script in a plain isolate, which has WebAssembly and leaves no heap." example:"a3f8b2c1d4e5f6a7b8c9d0e1f2a3b4c5d6e7f8a9b0c1d2e3f4a5b6c7d8e9f0a1"`
 	Session              *string           `json:"session,omitempty" nullable:"true" doc:"Name of the session that the run is logged under."`
 	LogicalSession       *string           `json:"logical_session,omitempty" nullable:"true" doc:"Id of a logical session. The run starts from the heap of the turn before; heap must be absent."`
 	HeapMemoryMaxMB      *int              `json:"heap_memory_max_mb,omitempty" nullable:"true" doc:"Limit of the V8 heap in MiB."`
@@ -27,7 +27,7 @@ type submission struct {
 }
 
 type execInput struct {
-	Heap                 string        `query:"heap" doc:"Key of the heap to restore. This and the parameters from session to file_name are for raw bodies only."`
+	Heap                 string        `query:"heap" doc:"Key of the heap to restore, or none to leave no heap. This and the parameters from session to file_name are for raw bodies only."`
 	Session              string        `query:"session" doc:"Name of the session that the run is logged under."`
 	LogicalSession       string        `query:"logical_session" doc:"Id of a logical session."`
 	HeapMemoryMaxMB      optional[int] `query:"heap_memory_max_mb" doc:"Limit of the V8 heap in MiB."`

@@ -15,7 +15,8 @@ type Submission struct {
 	Code string
 	// FileName is shown in stack traces; empty means "main.ts".
 	FileName string
-	// Heap is the key of the heap to restore; empty for a fresh isolate.
+	// Heap is the key of the heap to restore; empty for a fresh isolate. HeapNone selects a
+	// plain isolate: the run leaves no heap, and has WebAssembly.
 	Heap string
 	// RequireHeap refuses a heap that is not recorded, with CodeNotFound. Otherwise the
 	// run starts from a fresh isolate, with a warning. RequireHeap is not part of the
@@ -53,6 +54,10 @@ type Submission struct {
 	Actor       events.Actor
 	Traceparent string
 }
+
+// HeapNone is the Heap of a Submission whose run restores and leaves no heap, as all runs of
+// a server without heaps do.
+const HeapNone = "none"
 
 // Receipt is the result of Submit.
 type Receipt struct {

@@ -48,6 +48,13 @@ func (l *Ledger) validate(s Submission) (validSubmission, error) {
 	if s.FileName == "" {
 		s.FileName = defaultFileName
 	}
+	stateful := !l.opts.Stateless && s.Heap != HeapNone
+	if s.Heap == HeapNone {
+		if err := checkWithoutHeap(s); err != nil {
+			return validSubmission{}, err
+		}
+		s.Heap = ""
+	}
 	if err := l.checkSubmission(s); err != nil {
 		return validSubmission{}, err
 	}
@@ -59,7 +66,7 @@ func (l *Ledger) validate(s Submission) (validSubmission, error) {
 		Pool:         l.opts.Pool,
 		SourceSHA256: events.Hash([]byte(s.Code)),
 		FileName:     s.FileName,
-		Stateful:     !l.opts.Stateless,
+		Stateful:     stateful,
 		Heap:         s.Heap,
 		Limits:       limits,
 		Session:      s.Session,
@@ -67,7 +74,7 @@ func (l *Ledger) validate(s Submission) (validSubmission, error) {
 		Interactive:  s.Interactive,
 		Actor:        sanitizeActor(s.Actor),
 	}
-	req.RequestSHA256 = fingerprint(s, req.SourceSHA256, !l.opts.Stateless)
+	req.RequestSHA256 = fingerprint(s, req.SourceSHA256, stateful)
 	if s.Session != "" {
 		req.SessionID = events.SessionID(s.Tenant, s.Session)
 	}
@@ -261,6 +268,17 @@ func checkStateless(s Submission) error {
 	return Invalid(field, "%s is not available: this server runs in stateless mode, where no heap is kept; leave it out", field)
 }
 
+// checkWithoutHeap returns an error for an argument that HeapNone cannot be combined with.
+func checkWithoutHeap(s Submission) error {
+	switch {
+	case s.LogicalSession != "":
+		return Invalid("heap", `heap "none" cannot be given together with a session that keeps state: each of its runs starts from the heap that the one before left; leave out heap, or run the script outside of the session`)
+	case s.Tags != nil:
+		return Invalid("tags", `tags cannot be given together with heap "none": the run leaves no heap to tag; leave out one of the two`)
+	}
+	return nil
+}
+
 // checkInputHeap refuses a heap that cannot be restored. If the heap is not recorded and
 // not required, it returns a warning, and the run starts from a fresh isolate.
 func (l *Ledger) checkInputHeap(ctx context.Context, tenant, heap string, required bool) (warnings []string, err error) {
@@ -315,7 +333,11 @@ func (l *Ledger) repeatedReceipt(ctx context.Context, tenant string, req *events
 // client and time.
 func RequestSHA256(s Submission) string {
 	s.FileName = cmp.Or(s.FileName, defaultFileName)
-	return fingerprint(s, events.Hash([]byte(s.Code)), true)
+	stateful := s.Heap != HeapNone
+	if !stateful {
+		s.Heap = ""
+	}
+	return fingerprint(s, events.Hash([]byte(s.Code)), stateful)
 }
 
 // fingerprint returns the hash of the arguments of a submission. Client, time and the

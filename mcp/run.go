@@ -32,8 +32,8 @@ func (s *Server) runTools() []tool {
 	}
 	input := []property{
 		codeProperty,
-		{name: "heap", kind: text},
-		{name: "logical_session_ref", kind: text, description: "from open_session; replaces heap"},
+		{name: "heap", kind: text, description: "none: WebAssembly"},
+		{name: "logical_session_ref", kind: text, description: "replaces heap"},
 	}
 	input = append(input, limitProperties...)
 	input = append(input,

@@ -75,7 +75,7 @@ func (a *applier) applyRequested(e *events.Event, d *events.ExecutionRequested) 
 		logical, turn = d.Turn.SessionID, d.Turn.Number
 	}
 	added, err := a.execCount(a.s.request, e.Tenant, d.ExecutionID, e.Seq, e.Time.UnixMilli(), asJSON(content.Source), d.ShownFileName(), tags,
-		orNull(d.Heap), orNull(d.Session), orNull(d.SessionID), d.Limits.HeapMemoryMaxMB, d.Limits.ExecutionTimeoutSecs, asJSON(d.Actor), warningsJSON(d.Warnings), logical, turn)
+		orNull(d.Heap), orNull(d.Session), orNull(d.SessionID), d.Limits.HeapMemoryMaxMB, d.Limits.ExecutionTimeoutSecs, asJSON(d.Actor), warningsJSON(d.Warnings), logical, turn, !d.Stateful)
 	if err != nil {
 		return err
 	}

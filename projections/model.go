@@ -41,6 +41,8 @@ type ExecutionDetail struct {
 	MigratedFrom  *string `json:"migrated_from,omitempty" doc:"Heap of another engine that the run was to start from. input_heap is the heap that a migration made of it."`
 	RequestedHeap *string `json:"requested_heap"`
 	Session       *string `json:"session"`
+	// WithoutHeap is true for a run that restores and leaves no heap.
+	WithoutHeap bool `json:"without_heap,omitempty" doc:"True for a run that restores and leaves no heap: it was requested with the heap none, or the server keeps no heaps."`
 	// LogicalSession is the id of the logical session in which the run has a turn. Turn
 	// is the number of the turn.
 	LogicalSession  *string       `json:"logical_session,omitempty"`

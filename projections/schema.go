@@ -32,6 +32,7 @@ CREATE TABLE IF NOT EXISTS executions (
 	session TEXT, session_id TEXT,
 	logical_id TEXT, turn INTEGER,
 	heap_mb INTEGER NOT NULL, timeout_secs INTEGER NOT NULL,
+	without_heap INTEGER NOT NULL, -- 1 if the run restores and leaves no heap
 	actor TEXT NOT NULL, cancelled_by TEXT,
 	result TEXT, result_truncated INTEGER NOT NULL DEFAULT 0, error TEXT, reason TEXT,
 	usage TEXT, warnings TEXT NOT NULL,

@@ -54,8 +54,8 @@ func prepare(ctx context.Context, db *sql.DB) (*statements, error) {
 		{&s.position, `UPDATE position SET applied = ?`},
 		{&s.anomaly, `INSERT OR REPLACE INTO anomalies VALUES (?, ?, ?, ?, ?)`},
 		{&s.unknown, `INSERT OR REPLACE INTO unknown_events VALUES (?, ?, ?, ?, ?, ?)`},
-		{&s.request, `INSERT OR IGNORE INTO executions (tenant, execution_id, status, requested_seq, last_seq, requested_at, source, file_name, tags, requested_heap, session, session_id, heap_mb, timeout_secs, actor, warnings, logical_id, turn)
-			VALUES (?1, ?2, 'running', ?3, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)`},
+		{&s.request, `INSERT OR IGNORE INTO executions (tenant, execution_id, status, requested_seq, last_seq, requested_at, source, file_name, tags, requested_heap, session, session_id, heap_mb, timeout_secs, actor, warnings, logical_id, turn, without_heap)
+			VALUES (?1, ?2, 'running', ?3, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)`},
 		{&s.state, `SELECT id, status, last_seq, out_line, out_byte, out_open, out_attempt, tags, session_id, logical_id, coalesce(turn, 0), warnings FROM executions WHERE tenant = ? AND execution_id = ?`},
 		{&s.start, `UPDATE executions SET last_seq = ?2, started_at = coalesce(started_at, ?3), queued = 0, attempt = ?4, engine_id = ?5, input_heap = ?6, warnings = ?7, out_line = ?8, out_byte = ?9, migrated_from = ?10, out_open = 0, out_attempt = ?4 WHERE id = ?1`},
 		{&s.touch, `UPDATE executions SET last_seq = ?2 WHERE id = ?1`},

@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"encoding/json"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -18,6 +19,7 @@ func TestRun(t *testing.T) {
 	book := serve(t)
 	known := func(t *testing.T) map[string]string {
 		return map[string]string{
+			"saved": filepath.Join(t.TempDir(), "saved"),
 			"url":   book.URL(),
 			"plan":  written(t, "plan.ts", "interface A { b: string }\n\nfunction plan(a: A) { throw new Error('no ' + a.b) }\nplan({b: 'way'})\n"),
 			"gone":  written(t, "x.js", "") + ".gone",
@@ -94,6 +96,15 @@ func TestRun(t *testing.T) {
 			{args: `heap untag $heap --json` + at, stdout: `\{"ok":true\}` + "\n"},
 			{args: `heap tags $heap` + at},
 			{args: `heap tag nothash a=b` + at, status: 2, stderr: "daybook: .*nothash.* the beginning of the id of a heap\n"},
+		},
+		"artifacts": {
+			{args: `run --detach --heap none -e artifact("../a·b","text/html","<b>");artifact("c","a/b","old");artifact("c","a/b","new");typeof·WebAssembly` + at, stdout: "(?P<id>\\S+)\n"},
+			{args: `exec watch $id` + at, stdout: "object\n", stderr: "status: completed\n"},
+			{args: `exec artifacts $id` + at, stdout: "ARTIFACT +NAME +TYPE +BYTES +SHA-256 +REPLACED\n1 +\"../a b\" +text/html +3 +[0-9a-f]{12} +-\n2 +\"c\" +a/b +3 +[0-9a-f]{12} +by a later one\n3 +\"c\" .*\n"},
+			{args: `exec artifacts $id --save $saved --json` + at, stdout: `\{"artifacts":\[\{"number":1,.*\}\]\}` + "\n", stderr: "saved $saved/.._a b\nsaved $saved/c\n"},
+			{args: `exec artifacts $id --save $saved` + at, status: 1, stderr: "daybook: save artifact 1 .*exists; remove it, or choose another directory\n"},
+			{args: `exec show $id` + at, stdout: "execution .*\nheap +none: it restores and leaves no heap\n.*artifacts +3; daybook exec artifacts .* lists them\n.*artifact created: \"../a b\", text/html, 3 bytes\n.*"},
+			{args: `run --heap none --tag a=b -e 1` + at, status: 2, stderr: "daybook: --tag cannot be given together with heap \"none\".*\n"},
 		},
 		"json": {
 			{args: `run --json -e console.log("a");({b:1})` + at, stdout: `\{"line":1,"level":"log","time":"[^"]+","text":"a"\}\n\{"execution_id":"(?P<id>[^"]+)","status":"completed".*\}\n`},

@@ -98,6 +98,9 @@ func (e shownExecution) print(out *terminal.Screen) {
 	if s := listed.session(); s != "-" {
 		field("session", s)
 	}
+	if e.WithoutHeap {
+		field("heap", "none: it restores and leaves no heap")
+	}
 	if e.InputHeap != nil {
 		field("from heap", *e.InputHeap)
 	}

@@ -18,7 +18,7 @@ type runCmd struct {
 	clientFlags
 	File    string   `arg:"" optional:"" help:"Script file; - reads stdin." placeholder:"FILE"`
 	Eval    *string  `short:"e" help:"Script text instead of a file." placeholder:"CODE"`
-	Heap    string   `help:"Heap to restore and continue from: its key, a unique prefix, or @last." placeholder:"HASH" xor:"start"`
+	Heap    string   `help:"Heap to restore and continue from: its key, a unique prefix, or @last; none for a run without heaps." placeholder:"HASH" xor:"start"`
 	Last    bool     `name:"continue" help:"Restore the heap of the newest run, of --session if given." xor:"start"`
 	Session string   `help:"Named session to log the run under." placeholder:"NAME"`
 	In      string   `help:"Logical session to run in, from its session head: its id, intent or ref, or a unique prefix." placeholder:"SESSION"`
@@ -120,12 +120,15 @@ func (c *runCmd) startingHeap(ctx context.Context) (string, error) {
 	switch {
 	case c.Last:
 		return c.resolve(ctx, "heap", lastID, c.Session)
-	case c.Heap == "":
-		return "", nil
+	case c.Heap == "", c.Heap == withoutHeap:
+		return c.Heap, nil
 	default:
 		return c.heapKey(ctx, c.Heap)
 	}
 }
+
+// withoutHeap is the heap of a run that restores and leaves none.
+const withoutHeap = "none"
 
 // interruptGrace is the maximum time of requests after an interrupt.
 const interruptGrace = 5 * time.Second

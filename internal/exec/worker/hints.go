@@ -22,7 +22,7 @@ const (
 	noURL     = "take addresses apart with string methods or a regular expression, and encode parts with encodeURIComponent"
 	noThreads = "a script is one thread: use promises and timers, or several runs"
 	noSignals = "scripts have neither events nor abort signals: use promises and callbacks"
-	noShared  = "a run whose heap is saved has none: run stateless"
+	noShared  = "a run whose heap is saved has none: run it with the heap none, or on a stateless server"
 	useGlobal = "use globalThis"
 	useLog    = "use console.log"
 	noFence   = "the script begins with a Markdown fence: send the code alone"

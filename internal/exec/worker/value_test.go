@@ -177,7 +177,7 @@ func TestHints(t *testing.T) {
 		{`Deno.args`, "ReferenceError: Deno is not defined", "scripts have no process"},
 		{`new URL("http://a/b")`, "ReferenceError: URL is not defined", "take addresses apart"},
 		{`new AbortController()`, "ReferenceError: AbortController is not defined", "scripts have neither events"},
-		{`new SharedArrayBuffer(1)`, "ReferenceError: SharedArrayBuffer is not defined", "run stateless"},
+		{`new SharedArrayBuffer(1)`, "ReferenceError: SharedArrayBuffer is not defined", "with the heap none"},
 		{`return 5`, "SyntaxError: Illegal return statement", "the value of the last expression"},
 		{`const n: number = 5; return n`, "SyntaxError: Illegal return statement", "the value of the last expression"},
 		{"```js\n1 + 1\n```", "TypeError: \"\" is not a function", "Markdown fence"},
