@@ -20,46 +20,51 @@ const platformGlobals = {
   navigator: "Navigator navigator",
   request: "Request",
   response: "Response",
-  "assert/strict": "node_assert strict",
-  "path/posix": "node_path posixExports",
-  "path/win32": "node_path win32Exports",
-  "timers/promises": "node_timers promises",
-  "util/types": "node_util types",
-  __proto__: null,
-  assert: "node_assert exports",
-  buffer: "node_buffer exports",
-  const name = StringPrototypeStartsWith(specifier, "node:") ? StringPrototypeSlice(specifier, 5) : specifier;
-  const place = splitText(nodeModules[name], " ");
-  crypto: "node_crypto exports",
-  events: "node_events exports",
-  if (!(name in nodeModules)) return undefined;
-  if (!hasOwn(global, "Buffer")) defineHidden(global, "Buffer", loadPart("node_buffer").Buffer);
-  if (!hasOwn(global, "global")) defineHidden(global, "global", global);
-  if (!hasOwn(global, "process")) defineHidden(global, "process", loadPart("node_process").process);
-  if (typeof specifier !== "string") return undefined;
-  path: "node_path exports",
-  querystring: "node_querystring exports",
-  return loadPart(place[0])[place[1]];
   streams: "ReadableStream ReadableStreamDefaultReader ReadableStreamBYOBReader ReadableStreamDefaultController ReadableByteStreamController ReadableStreamBYOBRequest WritableStream WritableStreamDefaultWriter WritableStreamDefaultController CountQueuingStrategy ByteLengthQueuingStrategy",
   streams_coding: "TextEncoderStream TextDecoderStream CompressionStream DecompressionStream",
   streams_transform: "TransformStream TransformStreamDefaultController",
-  string_decoder: "node_string_decoder exports",
   subtle: "SubtleCrypto",
-  timers: "node_timers exports",
   url: "URL URLSearchParams",
+};
+
+// The modules of Node by their specifier without "node:", with the part and the member of its
+// exports that is the module.
+const nodeModules = {
+  __proto__: null,
+  assert: "node_assert exports",
+  "assert/strict": "node_assert strict",
+  buffer: "node_buffer exports",
+  crypto: "node_crypto exports",
+  events: "node_events exports",
+  path: "node_path exports",
+  "path/posix": "node_path posixExports",
+  "path/win32": "node_path win32Exports",
+  querystring: "node_querystring exports",
+  string_decoder: "node_string_decoder exports",
+  timers: "node_timers exports",
+  "timers/promises": "node_timers promises",
   url: "node_url exports",
   util: "node_util exports",
-// "node:". It calls no code of scripts.
-// The modules of Node by their specifier without "node:", with the part and the member of its
+  "util/types": "node_util types",
+};
+
+// loadNodeModule returns the exports of a module of Node, an object without a prototype with
 // default and the names, or undefined if there is no such module. The specifier may start with
+// "node:". It calls no code of scripts.
+const loadNodeModule = (specifier) => {
+  if (typeof specifier !== "string") return undefined;
+  const name = StringPrototypeStartsWith(specifier, "node:") ? StringPrototypeSlice(specifier, 5) : specifier;
+  if (!(name in nodeModules)) return undefined;
+  const place = splitText(nodeModules[name], " ");
+  return loadPart(place[0])[place[1]];
+};
+
 // defineNodeGlobals defines Buffer and process at the start of a run, unless an earlier run
 // defined them.
-// exports that is the module.
-// loadNodeModule returns the exports of a module of Node, an object without a prototype with
 const defineNodeGlobals = () => {
-const loadNodeModule = (specifier) => {
-const nodeModules = {
-};
+  if (!hasOwn(global, "Buffer")) defineHidden(global, "Buffer", loadPart("node_buffer").Buffer);
+  if (!hasOwn(global, "process")) defineHidden(global, "process", loadPart("node_process").process);
+  if (!hasOwn(global, "global")) defineHidden(global, "global", global);
 };
 
 const loadedParts = ObjectCreate(null); // part -> its exports
