@@ -177,6 +177,7 @@ func (d *Daybook) startRunner(ctx context.Context) error {
 		Texts:          d.store,
 		Workers:        d.pool,
 		Memory:         runMemory{d.budget},
+		NodeGlobals:    d.opts.Runs.NodeGlobals,
 		DrainTimeout:   d.opts.Runs.DrainWait,
 		CheckRecording: d.store.Silent,
 		Logger:         d.opts.Logger,

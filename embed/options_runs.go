@@ -75,6 +75,9 @@ type RunOptions struct {
 	// Stateless runs every script in a plain isolate, with the optimizing compiler and
 	// WebAssembly, but without restoring or saving heaps.
 	Stateless bool
+	// NodeGlobals gives scripts the globals of Node that libraries expect: Buffer, process
+	// and global. Each run records it.
+	NodeGlobals bool
 	// HeapMB is the default heap limit of a run, HeapCeilingMB the largest limit that a
 	// run may request, both in MiB and at most MaxMemoryMB. Defaults: 64, and 256 or
 	// HeapMB if that is more.

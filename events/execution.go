@@ -214,6 +214,9 @@ type ExecutionStarted struct {
 	Layers []string `json:"layers,omitempty"`
 	// Warnings describe deviations from the request.
 	Warnings []string `json:"warnings,omitempty"`
+	// NodeGlobals is true if the script had the globals of Node, such as Buffer. All attempts
+	// have those of the first.
+	NodeGlobals bool `json:"node_globals,omitempty"`
 }
 
 // ExecutionCancelRequested records that a client asked to cancel an execution.

@@ -130,7 +130,7 @@ func (l *Ledger) initSeedAndClock(p *Plan) {
 	p.StartTime = l.opts.Now().UTC().Truncate(time.Millisecond)
 }
 
-// restoreSeedAndClock sets the seed and the start time of the first attempt.
+// restoreSeedAndClock sets the seed, the start time and the kind of globals of the first attempt.
 func restoreSeedAndClock(p *Plan, first *events.ExecutionStarted) error {
 	seed, err := hex.DecodeString(first.Seed)
 	if err != nil || len(seed) != len(p.Seed) {
@@ -138,6 +138,7 @@ func restoreSeedAndClock(p *Plan, first *events.ExecutionStarted) error {
 	}
 	copy(p.Seed[:], seed)
 	p.StartTime = first.StartTime.Time
+	p.NodeGlobals = first.NodeGlobals
 	return nil
 }
 
@@ -224,6 +225,8 @@ func (l *Ledger) Start(ctx context.Context, p Plan, s Start) (*StartedAttempt, e
 		Callable:  callable,
 		Layers:    s.Layers,
 		Warnings:  clampWarnings(warnings),
+
+		NodeGlobals: s.NodeGlobals,
 	})
 	seq, err := l.store.Append(ctx, e, int64(p.Position))
 	switch {

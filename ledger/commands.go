@@ -120,6 +120,9 @@ type Plan struct {
 	Calls         []RecordedCall
 	Callable      map[string][]string
 	CallableKnown bool
+	// NodeGlobals reports whether the first attempt had the globals of Node. It is set for
+	// later attempts only.
+	NodeGlobals bool
 	// Ended is the terminal event of an execution that has ended, or nil. Planning may
 	// have ended it, because it was cancelled in the queue or had too many attempts. The
 	// runner then runs nothing and calls Finalize.
@@ -153,6 +156,8 @@ type Start struct {
 	Callable map[string][]string
 	Layers   []string
 	Warnings []string
+	// NodeGlobals reports whether the script has the globals of Node.
+	NodeGlobals bool
 }
 
 // Result is the outcome of a run, as the runner reports it. Complete turns it into the

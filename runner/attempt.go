@@ -126,6 +126,7 @@ func (a *attempt) recordStart() (run *ledger.StartedAttempt, err error) {
 			Callable:     a.in.callableTools,
 			Layers:       a.in.layers,
 			Warnings:     a.in.warnings,
+			NodeGlobals:  a.hasNodeGlobals(),
 		})
 		return err
 	})
@@ -242,6 +243,15 @@ func (a *attempt) run(runCtx context.Context, releaseSlot func()) error {
 	}
 }
 
+// hasNodeGlobals reports whether the script has the globals of Node. Later attempts have those
+// of the first, because the script may read them.
+func (a *attempt) hasNodeGlobals() bool {
+	if a.plan.Attempt > 1 {
+		return a.plan.NodeGlobals
+	}
+	return a.r.opts.NodeGlobals
+}
+
 func (a *attempt) newTask(timeout time.Duration, x *hostCallBroker) Task {
 	req := a.plan.Request
 	heapLimit := int64(req.Limits.HeapMemoryMaxMB) << 20
@@ -259,6 +269,7 @@ func (a *attempt) newTask(timeout time.Duration, x *hostCallBroker) Task {
 		Seed:                  a.plan.Seed,
 		Start:                 a.plan.StartTime,
 		Globals:               a.in.globals,
+		NodeGlobals:           a.hasNodeGlobals(),
 		HideNames:             req.ContentKeyID() != "",
 		ReserveHeap:           a.memory.Reserve,
 		OnHeapReceived: func() {

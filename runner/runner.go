@@ -44,6 +44,8 @@ type Options struct {
 	// Servers calls tools for scripts. Default: scripts can call no tools.
 	Servers Servers
 
+	// NodeGlobals gives scripts the globals of Node, such as Buffer.
+	NodeGlobals bool
 	// DrainTimeout is how long runs may continue after Run's ctx is done, before they
 	// are handed back. Default: 10 s. A negative value hands them back immediately.
 	DrainTimeout time.Duration

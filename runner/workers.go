@@ -91,6 +91,8 @@ type Task struct {
 	// outcome is recorded. The script's clock and the order of everything are those of a
 	// run that waits.
 	SkipWaits bool
+	// NodeGlobals gives the script the globals of Node: Buffer, process and global.
+	NodeGlobals bool
 	// OnTimer, if set, is called with each timer that fires, in order with output and host
 	// calls, before its callback runs. The first 10,000 timers of a run are reported. An
 	// error ends the run. Without it, timers cost nothing.

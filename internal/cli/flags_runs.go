@@ -24,6 +24,7 @@ func (f slotFlags) options() embed.SlotOptions {
 // runFlags are the flags of embed.RunOptions.
 type runFlags struct {
 	Stateless      bool          `name:"stateless" option:"Runs.Stateless" help:"Run scripts in plain isolates, with the optimizing compiler and WebAssembly but without heaps; MCP offers only a blocking run_js."`
+	NodeGlobals    bool          `name:"node-globals" option:"Runs.NodeGlobals" help:"Give scripts the globals of Node that libraries expect: Buffer, process and global."`
 	HeapMemoryMax  int           `name:"heap-memory-max" option:"Runs.HeapMB" help:"Default V8 heap limit of a run, in MB." default:"64" placeholder:"MB"`
 	HeapCeiling    *int          `name:"heap-memory-ceiling" option:"Runs.HeapCeilingMB" example:"256" help:"Largest V8 heap limit that a run may request, in MB. Default: 256, or --heap-memory-max if that is more." placeholder:"MB"`
 	Timeout        int           `name:"execution-timeout" option:"Runs.TimeoutSecs" help:"Default wall-clock limit of a run, in seconds, 1 to 300." default:"30" placeholder:"SECONDS"`
@@ -33,7 +34,7 @@ type runFlags struct {
 
 func (f runFlags) options() embed.RunOptions {
 	return embed.RunOptions{
-		Stateless: f.Stateless, HeapMB: refuseZero(f.HeapMemoryMax), HeapCeilingMB: optional(f.HeapCeiling), TimeoutSecs: refuseZero(f.Timeout),
+		Stateless: f.Stateless, NodeGlobals: f.NodeGlobals, HeapMB: refuseZero(f.HeapMemoryMax), HeapCeilingMB: optional(f.HeapCeiling), TimeoutSecs: refuseZero(f.Timeout),
 		OutputMaxBytes: zeroIsNone(f.OutputMaxBytes), DrainWait: zeroIsNone(f.DrainWait),
 	}
 }

@@ -416,7 +416,7 @@ func (p *replay) newTask(ctx context.Context) (t runner.Task, report *Report, er
 	p.host = runner.NewReplayHost(p.rec.Calls)
 	t = runner.Task{
 		Tenant: req.Tenant, Session: req.SessionID, Code: code, FileName: req.ShownFileName(), Globals: globals, Heap: heap, Stateful: req.Stateful,
-		HeapLimitBytes: limit, ArrayBufferLimitBytes: limit, Seed: p.rec.Seed, Start: s.StartTime.Time, SkipWaits: true, HideNames: req.ContentKeyID() != "",
+		HeapLimitBytes: limit, ArrayBufferLimitBytes: limit, Seed: p.rec.Seed, Start: s.StartTime.Time, SkipWaits: true, NodeGlobals: s.NodeGlobals, HideNames: req.ContentKeyID() != "",
 		Timeout: timeoutOf(s.Limits), OnArtifact: p.takeArtifact,
 	}
 	if len(p.rec.Callable) > 0 {

@@ -63,6 +63,8 @@ type taskHeader struct {
 	GlobalsSize int `json:"globals_size,omitempty"`
 	// SkipWaits is runner.Task.SkipWaits.
 	SkipWaits bool `json:"skip_waits,omitempty"`
+	// NodeGlobals is runner.Task.NodeGlobals.
+	NodeGlobals bool `json:"node_globals,omitempty"`
 	// ListGlobals is runner.Task.ListGlobals.
 	ListGlobals bool `json:"list_globals,omitempty"`
 	// ReportTimers asks for timer frames; see runner.Task.OnTimer.

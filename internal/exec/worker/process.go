@@ -241,6 +241,7 @@ func (p *process) send(t *runner.Task) error {
 		StartMicros: t.Start.UnixMicro(),
 		GlobalsSize: len(t.Globals),
 		SkipWaits:   t.SkipWaits,
+		NodeGlobals: t.NodeGlobals,
 		ListGlobals: t.ListGlobals,
 
 		ReportTimers: t.OnTimer != nil,

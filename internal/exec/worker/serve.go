@@ -303,6 +303,7 @@ func (s *server) run(j *job) error {
 		Host:        link,
 		Globals:     j.globals,
 		SkipWaits:   j.SkipWaits,
+		NodeGlobals: j.NodeGlobals,
 		Timers:      timers,
 	})
 	j.heap.release() // the isolate has a copy, and saving needs the memory
