@@ -1,4 +1,4 @@
-// The navigator, of which scripts read the user agent.
+// The navigator, of which scripts read the user agent, and other properties of the global scope.
 
 const { setTag, hideFrames, TypeError, ObjectDefineProperty } = platform;
 
@@ -25,4 +25,12 @@ const attributes = ["userAgent", "language", "languages", "hardwareConcurrency"]
 for (let i = 0; i < attributes.length; i++) ObjectDefineProperty(Navigator.prototype, attributes[i], { __proto__: null, enumerable: true });
 setTag(Navigator.prototype, "Navigator");
 
-return { Navigator, navigator: new Navigator(secret) };
+// The error ends the run, as one that is thrown in a timer does.
+const { reportError } = {
+  reportError(error) {
+    if (arguments.length === 0) throw platform.codedError(TypeError, "ERR_MISSING_ARGS", 'The "error" argument must be specified', reportError);
+    platform.reportError(error);
+  },
+};
+
+return { Navigator, navigator: new Navigator(secret), reportError, self: platform.global };

@@ -11,10 +11,31 @@ const bufferIsDetached = hasBufferGetter("detached") ? getterOf(NativeArrayBuffe
 const bufferIsResizable = hasBufferGetter("resizable") ? getterOf(NativeArrayBuffer.prototype, "resizable") : undefined;
 const bufferMaxByteLength = hasBufferGetter("maxByteLength") ? getterOf(NativeArrayBuffer.prototype, "maxByteLength") : undefined;
 
-// Functions of the parts of the platform, which return the copy of an object of theirs, and
-// undefined for any other value.
-const cloners = newList();
-const onClone = (cloner) => { cloners[cloners.length] = cloner; };
+// cloneables has functions of the parts of the platform. Each receives an object. For one of its
+// own, it returns clone, which returns a copy (undefined if there is none), and transfer (undefined
+// if it cannot be transferred). transfer returns the object on the other side, and commit, which
+// is called when everything else is copied.
+const cloneables = newList();
+const findCloneable = (value) => {
+  for (let i = 0; i < cloneables.length; i++) {
+    const found = cloneables[i](value);
+    if (found !== undefined) return found;
+  }
+};
+
+// onClone adds a function that returns the copy of an object of a part, and undefined for any
+// other value. Such objects cannot be transferred.
+const onClone = (cloner) => {
+  cloneables[cloneables.length] = (value) => {
+    const copy = cloner(value);
+    return copy === undefined ? undefined : { __proto__: null, clone: () => copy, transfer: undefined };
+  };
+};
+
+// cloneMessage(value, options, check) clones a value with the option transfer. It returns the
+// copy as value, and the objects on the other side as transferred. check is called with each
+// object to transfer.
+let cloneMessage;
 
 (() => {
   const NativeRegExp = global.RegExp;
@@ -174,11 +195,13 @@ const onClone = (cloner) => { cloners[cloners.length] = cloner; };
         return copy;
       case "array":
       case "object":
-        for (let i = 0; kind === "object" && i < cloners.length; i++) {
-          copy = cloners[i](value);
-          if (copy === undefined) continue;
-          MapPrototypeSet(seen, value, copy);
-          return copy;
+        if (kind === "object" && cloneables.length > 0) {
+          const own = findCloneable(value);
+          if (own !== undefined) {
+            if (own.clone === undefined) throw refuse(value);
+            copy = own.clone();
+            break;
+          }
         }
         if (kind === "object" && (listIncludes(iterators, ObjectGetPrototypeOf(value)) || isRegistry(value))) throw refuse(value);
         copy = kind === "array" ? [] : {};
@@ -194,7 +217,7 @@ const onClone = (cloner) => { cloners[cloners.length] = cloner; };
   };
 
   // transferList reads the sequence of an options object with the iteration protocol.
-  const transferList = (options) => {
+  const transferList = (options, check) => {
     const list = newList();
     if (options === undefined || options === null) return list;
     const given = options.transfer;
@@ -205,6 +228,13 @@ const onClone = (cloner) => { cloners[cloners.length] = cloner; };
     const { next } = iterator;
     for (let step = ReflectApply(next, iterator, []); !step.done; step = ReflectApply(next, iterator, [])) {
       const buffer = step.value;
+      check(buffer);
+      const own = isObject(buffer) ? findCloneable(buffer) : undefined;
+      if (own !== undefined && own.transfer !== undefined) {
+        if (listIncludes(list, buffer)) throw domError("DataCloneError", "Transfer list contains duplicate MessagePort", structuredClone);
+        list[list.length] = buffer;
+        continue;
+      }
       if (ArrayBufferPrototypeTransfer === undefined || host.kindOf(buffer) !== "arrayBuffer") {
         throw codedError(NativeTypeError, "ERR_INVALID_TRANSFER_OBJECT", "Found invalid object in transferList", structuredClone);
       }
@@ -220,23 +250,41 @@ const onClone = (cloner) => { cloners[cloners.length] = cloner; };
       if (arguments.length === 0) {
         throw codedError(NativeTypeError, "ERR_MISSING_ARGS", "The value argument must be specified", structuredClone);
       }
-      const transfers = transferList(options);
-      const seen = new NativeMap();
-      // A transferred buffer is copied first and detached last. If a value in between cannot be
-      // cloned, the caller's buffers are unchanged.
-      for (let i = 0; i < transfers.length; i++) MapPrototypeSet(seen, transfers[i], copyBuffer(transfers[i]));
-      const copy = clone(value, seen);
-      for (let i = 0; i < transfers.length; i++) {
-        const from = transfers[i];
-        const to = MapPrototypeGet(seen, from);
-        // A getter that ran in between may have written to it.
-        if (!isDetached(from) && ArrayBufferPrototypeGetByteLength(from) === ArrayBufferPrototypeGetByteLength(to)) {
-          TypedArrayPrototypeSet(new NativeUint8Array(to), new NativeUint8Array(from));
-        }
-        ArrayBufferPrototypeTransfer(from);
-      }
-      return copy;
+      return cloneMessage(value, options, () => {}).value;
     },
+  };
+
+  cloneMessage = (value, options, check) => {
+    const transfers = transferList(options, check);
+    const seen = new NativeMap();
+    const transferred = newList();
+    const commits = newList();
+    // A transferred buffer is copied first and detached last. If a value in between cannot be
+    // cloned, the caller's buffers are unchanged.
+    for (let i = 0; i < transfers.length; i++) {
+      const own = findCloneable(transfers[i]);
+      if (own === undefined) {
+        transferred[i] = copyBuffer(transfers[i]);
+      } else {
+        const { object, commit } = own.transfer();
+        transferred[i] = object;
+        commits[commits.length] = commit;
+      }
+      MapPrototypeSet(seen, transfers[i], transferred[i]);
+    }
+    const copy = clone(value, seen);
+    for (let i = 0; i < transfers.length; i++) {
+      const from = transfers[i];
+      if (host.kindOf(from) !== "arrayBuffer") continue;
+      const to = transferred[i];
+      // A getter that ran in between may have written to it.
+      if (!isDetached(from) && ArrayBufferPrototypeGetByteLength(from) === ArrayBufferPrototypeGetByteLength(to)) {
+        TypedArrayPrototypeSet(new NativeUint8Array(to), new NativeUint8Array(from));
+      }
+      ArrayBufferPrototypeTransfer(from);
+    }
+    for (let i = 0; i < commits.length; i++) commits[i]();
+    return { __proto__: null, value: copy, transferred };
   };
   defineHidden(global, "structuredClone", setMeta(structuredClone, "structuredClone", 1));
 })();

@@ -17,7 +17,9 @@ const platformGlobals = {
   fetch: "fetch",
   formdata: "FormData",
   headers: "Headers",
-  navigator: "Navigator navigator",
+  messages: "MessageChannel MessageEvent MessagePort",
+  navigator: "Navigator navigator reportError self",
+  performance: "PerformanceEntry PerformanceMark PerformanceMeasure",
   request: "Request",
   response: "Response",
   streams: "ReadableStream ReadableStreamDefaultReader ReadableStreamBYOBReader ReadableStreamDefaultController ReadableByteStreamController ReadableStreamBYOBRequest WritableStream WritableStreamDefaultWriter WritableStreamDefaultController CountQueuingStrategy ByteLengthQueuingStrategy",
@@ -134,6 +136,22 @@ for (const part in platformGlobals) {
   }
 }
 
+// The methods of performance that need a part load it when they are called.
+(() => {
+  const { prototype } = global.Performance;
+  const define = (name, length) => {
+    const fn = { [name](...args) { return ReflectApply(loadPart("performance")[name], this, args); } }[name];
+    ObjectDefineProperty(prototype, name, { __proto__: null, value: setMeta(fn, name, length), writable: true, enumerable: true, configurable: true });
+  };
+  define("mark", 1);
+  define("measure", 1);
+  define("clearMarks", 0);
+  define("clearMeasures", 0);
+  define("getEntries", 0);
+  define("getEntriesByName", 1);
+  define("getEntriesByType", 1);
+})();
+
 // ---- what the parts use -------------------------------------------------------------
 
 // original returns a property of a built-in object as it was before any user code ran. path
@@ -205,6 +223,8 @@ const newPlatform = () => ({
   startOfRun: () => timeOrigin,
   warn: (text) => emit(levelWarn, text),
   },
+  cloneMessage,
+  addCloneable: (find) => { cloneables[cloneables.length] = find; },
   now: host.now,
   reportError: host.reportError,
 });
