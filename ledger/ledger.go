@@ -45,6 +45,8 @@ type Histories interface {
 	// one object, by its id. last is the position of the last event on the subject, about
 	// any object.
 	EachAbout(ctx context.Context, subject, about string, after uint64, fn func(events.Event) error) (last uint64, err error)
+	// EachAboutUntil is EachAbout for the events at positions up to until.
+	EachAboutUntil(ctx context.Context, subject, about string, after, until uint64, fn func(events.Event) error) error
 }
 
 // Heaps describes heap blobs by tenant and hash.

@@ -36,8 +36,8 @@ type Recording struct {
 type RecordStore interface {
 	// Execution is that of Histories.
 	Execution(ctx context.Context, tenant, execution string) ([]events.Event, error)
-	// EachAbout is that of Histories.
-	EachAbout(ctx context.Context, subject, about string, after uint64, fn func(events.Event) error) (last uint64, err error)
+	// EachAboutUntil is that of Histories.
+	EachAboutUntil(ctx context.Context, subject, about string, after, until uint64, fn func(events.Event) error) error
 	// Text is that of Texts.
 	Text(ctx context.Context, tenant, hash string) ([]byte, error)
 }
@@ -137,7 +137,8 @@ func (r *Recording) Output(ctx context.Context, fn func(events.Line) error) erro
 	}
 	x := events.ExtentFrom(r.Started)
 	var failed error
-	_, err := r.reader.store.EachAbout(ctx, events.OutSubject(r.Request.Tenant, r.Request.ExecutionID), r.Request.ExecutionID, r.startedAt, func(e events.Event) error {
+	// The subject is that of many executions: what follows the end is not read.
+	err := r.reader.store.EachAboutUntil(ctx, events.OutSubject(r.Request.Tenant, r.Request.ExecutionID), r.Request.ExecutionID, r.startedAt, r.EndedAt, func(e events.Event) error {
 		d, ok := e.Data.(*events.ExecutionOutput)
 		if !ok || e.Seq > r.EndedAt || !x.Add(d) { // output after the end does not count
 			return nil

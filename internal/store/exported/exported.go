@@ -143,17 +143,15 @@ func (s *Store) Execution(ctx context.Context, tenant, id string) ([]events.Even
 	return list, err
 }
 
-// EachAbout implements ledger.RecordStore for output.
-func (s *Store) EachAbout(ctx context.Context, subject, about string, after uint64, fn func(events.Event) error) (last uint64, err error) {
+// EachAboutUntil implements ledger.RecordStore for output.
+func (s *Store) EachAboutUntil(ctx context.Context, subject, about string, after, until uint64, fn func(events.Event) error) error {
 	tenant, _, _ := bytes.Cut([]byte(subject), []byte("."))
-	err = s.each(ctx, string(tenant), about, func(e events.Event) error {
-		if e.Seq <= after || e.Subject() != subject {
+	return s.each(ctx, string(tenant), about, func(e events.Event) error {
+		if e.Seq <= after || e.Seq > until || e.Subject() != subject {
 			return nil
 		}
-		last = e.Seq
 		return fn(e)
 	})
-	return last, err
 }
 
 // each calls fn for the events about an execution, in order, decrypted if the key is known.

@@ -268,6 +268,13 @@ func TestOutputOfOneExecution(t *testing.T) {
 	if err != nil || len(lines) != 2 || lines[0] != 1 || lines[1] != 2 {
 		t.Errorf("lines %v, %v", lines, err)
 	}
+	last := mustAppend(t, s, chunk(mine, 3), -1)
+	for until, want := range map[uint64]int{last: 3, last - 1: 2, 0: 0, last + 1000: 3} {
+		count := 0
+		if err := s.EachAboutUntil(t.Context(), events.OutSubject(tenant, mine), mine, 0, until, func(events.Event) error { count++; return nil }); err != nil || count != want {
+			t.Errorf("until %d: %d chunks, want %d, %v", until, count, want, err)
+		}
+	}
 }
 
 func TestSessionsAndTags(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -44,6 +45,12 @@ func (s *Ledger) LastFrom(ctx context.Context, position uint64, subject string) 
 // after. It ends with the message that is the last one at the time of the call, and
 // returns its position, or 0 if there is none. It returns an error of fn unchanged.
 func (s *Ledger) forEachMessage(ctx context.Context, subject string, after uint64, fn func(events.Stored) error) (last uint64, err error) {
+	return s.forEachMessageUntil(ctx, subject, after, math.MaxUint64, fn)
+}
+
+// forEachMessageUntil is forEachMessage for the messages at positions up to until. It reads at
+// most one batch beyond it.
+func (s *Ledger) forEachMessageUntil(ctx context.Context, subject string, after, until uint64, fn func(events.Stored) error) (last uint64, err error) {
 	now, since := s.volumes(), s.jet.Writable()
 	end, err := s.lastMessageIn(ctx, now.list, subject)
 	if errors.Is(err, events.ErrNotFound) {
@@ -52,25 +59,25 @@ func (s *Ledger) forEachMessage(ctx context.Context, subject string, after uint6
 	if err != nil {
 		return 0, fmt.Errorf("read %s: %w", StoredSubject(now.active().number, subject), err)
 	}
-	if end.Seq <= after {
+	if end.Seq <= after || until <= after {
 		return end.Seq, nil
 	}
-	return end.Seq, s.forEachInRange(ctx, now, tally{since: since}, subject, after+1, end.Seq, fn)
+	return end.Seq, s.forEachInRange(ctx, now, tally{since: since}, subject, after+1, end.Seq, until, fn)
 }
 
 // forEachInRange calls fn for the messages on a subject at positions from to end, both
-// included. A message on the subject MUST be at end. t.since MUST be from before the
-// caller looked up end.
-func (s *Ledger) forEachInRange(ctx context.Context, now *volumes, t tally, subject string, from, end uint64, fn func(events.Stored) error) error {
+// included, and not greater than until. A message on the subject MUST be at end. t.since MUST
+// be from before the caller looked up end.
+func (s *Ledger) forEachInRange(ctx context.Context, now *volumes, t tally, subject string, from, end, until uint64, fn func(events.Stored) error) error {
 	for _, v := range now.list[now.indexOf(from):] {
-		for from <= end {
+		for from <= min(end, until) {
 			var got uint64
 			n := 0
 			r := jet.Request{Seq: max(from, v.first), NextBySubject: StoredSubject(v.number, subject), Batch: jet.BatchMessages, MaxBytes: jet.BatchBytes}
 			pending, err := s.getBatchFromVolume(ctx, v, r, func(m events.Stored) error {
 				got = m.Seq
 				n++
-				if m.Seq > end {
+				if m.Seq > min(end, until) {
 					return nil
 				}
 				return fn(m)
@@ -90,7 +97,7 @@ func (s *Ledger) forEachInRange(ctx context.Context, now *volumes, t tally, subj
 	if err := s.checkTally(ctx, &t, now, subject, from-1); err != nil {
 		return err
 	}
-	if from <= end {
+	if from <= min(end, until) && end <= until {
 		if end <= s.Removed().UpTo() {
 			return nil // removed during the reading
 		}

@@ -61,6 +61,19 @@ func (s *Ledger) EachAbout(ctx context.Context, subject, about string, after uin
 	return s.eachOn(ctx, subject, about, after, fn)
 }
 
+// EachAboutUntil is EachAbout for the events at positions up to until. What it reads does not
+// grow with the events that follow.
+func (s *Ledger) EachAboutUntil(ctx context.Context, subject, about string, after, until uint64, fn func(events.Event) error) error {
+	if err := checkSubject(subject); err != nil {
+		return err
+	}
+	if err := jet.CheckTokens(about); err != nil {
+		return err
+	}
+	_, err := s.forEachMessageUntil(ctx, subject, after, until, s.decoded(about, fn))
+	return err
+}
+
 // EachMatching calls fn for each event of all tenants on the subjects of a pattern that
 // is stored before the call, oldest first. The pattern MUST be one of package events. It
 // returns an error of fn unchanged.
@@ -84,7 +97,13 @@ func (s *Ledger) EachStored(ctx context.Context, pattern string, fn func(events.
 // eachOn is Each for a subject or pattern. If about is not empty, it skips events about
 // other objects.
 func (s *Ledger) eachOn(ctx context.Context, subject, about string, after uint64, fn func(events.Event) error) (last uint64, err error) {
-	return s.forEachMessage(ctx, subject, after, func(m events.Stored) error {
+	return s.forEachMessage(ctx, subject, after, s.decoded(about, fn))
+}
+
+// decoded returns a function that decodes a message and calls fn. If about is not empty, it
+// skips events about other objects.
+func (s *Ledger) decoded(about string, fn func(events.Event) error) func(events.Stored) error {
+	return func(m events.Stored) error {
 		if about != "" && events.HeaderValue(m.Header, "ce-subject") != about {
 			return nil
 		}
@@ -93,7 +112,7 @@ func (s *Ledger) eachOn(ctx context.Context, subject, about string, after uint64
 			return err
 		}
 		return fn(e)
-	})
+	}
 }
 
 // checkSubject returns an error unless the subject has the form "<tenant>.<kind>.<key>".

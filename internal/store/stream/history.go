@@ -74,7 +74,7 @@ func (s *Ledger) execution(ctx context.Context, now *volumes, tenant, execution 
 	if last.Seq == at+1 {
 		err = add(*last) // nothing is between them
 	} else {
-		err = s.forEachInRange(ctx, now, tally{since: since}, exec, at+1, last.Seq, add)
+		err = s.forEachInRange(ctx, now, tally{since: since}, exec, at+1, last.Seq, last.Seq, add)
 	}
 	switch {
 	case err != nil:
