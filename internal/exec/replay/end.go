@@ -133,6 +133,14 @@ func (p *replay) compareEnd(ctx context.Context) (Report, error) {
 			Part: events.ReplayStatus, Recorded: describeEnd(p.rec.Status, end.Reason), Replayed: strings.TrimSpace(describeEnd(out.Status, out.Reason) + " " + excerpt(out.Error, 0, 0)),
 		}), nil
 	}
+	cancelled := 0
+	if out.Status == events.StatusFailed { // as it is recorded
+		cancelled = out.TimersCancelled
+	}
+	if sameEngine && cancelled != end.TimersCancelled {
+		const format = "%d timers cancelled"
+		return p.different(Difference{Part: events.ReplayStatus, Recorded: fmt.Sprintf(format, end.TimersCancelled), Replayed: fmt.Sprintf(format, cancelled)}), nil
+	}
 	if sameEngine {
 		compared = append(compared, events.ReplayJavaScript)
 		hash, err := p.rec.KeyedHash(out.TranspiledSHA256)

@@ -41,6 +41,12 @@ const (
 	stoppedTimeout = time.Second
 )
 
+// Workers refuse other start times. The record of an export can have any.
+var (
+	earliestStart = time.Date(0, 1, 2, 0, 0, 0, 0, time.UTC)
+	latestStart   = time.Date(9999, 12, 30, 0, 0, 0, 0, time.UTC)
+)
+
 // Heaps reads heaps by tenant and hash.
 type Heaps interface {
 	// Heap returns a heap after it checked the hash. Errors are events.ErrNotFound,
@@ -410,7 +416,11 @@ func (p *replay) newTask(ctx context.Context) (t runner.Task, report *Report, er
 	limit := mb << 20
 	// Workers take 0 as no limit, and the record of an export can have any limits: even ones that 64 bits cannot hold in bytes.
 	if most := p.replayer.opts.MaxHeapLimitBytes; most > 0 && (mb < 1 || mb > most>>20) {
-		r := p.impossible(ReasonLimits, fmt.Sprintf("the run had a heap limit of %d MB, and the workers allow %d (--heap-memory-ceiling of a server)", s.Limits.HeapMemoryMaxMB, most>>20))
+		r := p.impossible(ReasonLimits, fmt.Sprintf("the run had a heap limit of %d MB, and at most %d are allowed; raise --heap-memory-ceiling", s.Limits.HeapMemoryMaxMB, most>>20))
+		return t, &r, nil
+	}
+	if at := s.StartTime.Time; at.Before(earliestStart) || at.After(latestStart) { // only in an export
+		r := p.impossible(ReasonLimits, "the run started at "+at.Format(time.RFC3339)+", which the clock of a script cannot show")
 		return t, &r, nil
 	}
 	p.host = runner.NewReplayHost(p.rec.Calls)

@@ -661,3 +661,26 @@ func TestReplayOfLaterAttempts(t *testing.T) {
 		}
 	}
 }
+
+// The number of timers that a failure cancelled is compared. A start time that no script can
+// have is no error: a record of an export can have any.
+func TestReplayOfTimersAndStartTimes(t *testing.T) {
+	s := newTestServer(t)
+	rec := s.run(`setInterval(() => {}, 1000); setTimeout(() => {}, 2000); throw new Error("no")`)
+	if rec.Ending.TimersCancelled != 2 {
+		t.Fatalf("%d timers were cancelled", rec.Ending.TimersCancelled)
+	}
+	if report := s.replay(rec, s.pool); report.Verdict != events.ReplayIdentical {
+		t.Errorf("%s", describe(report))
+	}
+	rec.Ending.TimersCancelled = 3
+	if got, want := describe(s.replay(rec, s.pool)), `different: status: "3 timers cancelled", "2 timers cancelled"`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	for _, at := range []time.Time{time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC), time.Date(-5, 1, 1, 0, 0, 0, 0, time.UTC)} {
+		rec.Started.StartTime = events.Instant{Time: at}
+		if report := s.replay(rec, s.pool); report.Reason != replay.ReasonLimits {
+			t.Errorf("started at %s: %s", at, describe(report))
+		}
+	}
+}
