@@ -1,6 +1,7 @@
 package embed
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -38,6 +39,9 @@ type ReplayExportOptions struct {
 	Session    string
 	// Timeline adds the steps of each replay to its verdict.
 	Timeline bool
+	// HeapCeilingMB is the largest heap limit of a run that is replayed, in MiB, up to
+	// MaxExportHeapMB. Default: 1024. A run with a larger one is not replayed.
+	HeapCeilingMB int
 	// Parallel is the number of replays at a time. Default: 1.
 	Parallel int
 	// Selected, if set, is called once with the number of runs, before the first verdict.
@@ -102,15 +106,18 @@ func openExportReplay(ctx context.Context, opts ReplayExportOptions) (_ *exportR
 	if err := x.selectRuns(ctx); err != nil {
 		return nil, nil, errors.Join(err, store.Close())
 	}
-	ceiling := int64(min(x.heapMB, maxExportHeapMB)) << 20
+	ceiling := int64(min(x.heapMB, cmp.Or(opts.HeapCeilingMB, defaultExportHeapMB), MaxExportHeapMB)) << 20
 	pool := worker.New(worker.Options{Idle: max(opts.Parallel, 1), MaxHeapLimitBytes: ceiling, Logger: opts.Logger})
 	x.replayer = replay.New(replay.Options{Workers: pool, Heaps: store, MaxHeapLimitBytes: ceiling})
 	return x, func(err *error) { *err = errors.Join(*err, pool.Close(), store.Close()) }, nil
 }
 
-// maxExportHeapMB bounds the heap limits of the runs of an export in MiB: the operator of the
-// ledger chose them, and the runs are executed elsewhere.
-const maxExportHeapMB = 4096
+// The operator of the ledger chose the heap limits of the runs of an export, and the runs are
+// executed elsewhere. So ReplayExportOptions.HeapCeilingMB bounds them.
+const (
+	MaxExportHeapMB     = 4096
+	defaultExportHeapMB = 1024
+)
 
 // exportReplay is the replay of the runs of an export.
 type exportReplay struct {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -26,9 +27,10 @@ type replayCmd struct {
 	Step   bool   `help:"Show the run step by step: timers, host calls, answers, output. For one run."`
 	WhatIf string `name:"what-if" help:"Execute this file with the inputs of one run, and show what differs; - reads standard input." placeholder:"FILE" type:"path" env:"-"`
 
-	FromExport string   `help:"Replay the runs of this export, without a server. Nothing is recorded." placeholder:"DIR" env:"-"`
-	TrustKeys  []string `name:"trust-key" sep:"none" help:"Verification key of the export, or a file of keys; may be repeated. Required with --from-export." placeholder:"KEY" env:"-"`
-	KeyDir     string   `name:"key-dir" help:"Directory of the content keys, for an export with encrypted content." placeholder:"DIR" env:"-"`
+	FromExport  string   `help:"Replay the runs of this export, without a server. Nothing is recorded." placeholder:"DIR" env:"-"`
+	TrustKeys   []string `name:"trust-key" sep:"none" help:"Verification key of the export, or a file of keys; may be repeated. Required with --from-export." placeholder:"KEY" env:"-"`
+	HeapCeiling int      `name:"heap-memory-ceiling" help:"Largest heap limit of a run of the export that is replayed, in MiB: 1 to 4096." default:"1024" placeholder:"MiB" env:"-"`
+	KeyDir      string   `name:"key-dir" help:"Directory of the content keys, for an export with encrypted content." placeholder:"DIR" env:"-"`
 }
 
 // Help is shown by "daybook replay --help".
@@ -67,6 +69,8 @@ func (c *replayCmd) Validate() error {
 		return errors.New("--step shows one run: give its id")
 	case c.validateWhatIf() != nil:
 		return c.validateWhatIf()
+	case c.HeapCeiling < 1 || c.HeapCeiling > embed.MaxExportHeapMB:
+		return fmt.Errorf("--heap-memory-ceiling is %d: it must be 1 to %d MiB", c.HeapCeiling, embed.MaxExportHeapMB)
 	case c.Parallel < 1:
 		return fmt.Errorf("--parallel is %d: it must be 1 or more", c.Parallel)
 	}
@@ -160,9 +164,13 @@ func (c *replayCmd) replayRuns(ctx context.Context, v *verdicts) (running int, e
 	}
 	v.total = len(ids)
 	ctx, stop := context.WithCancelCause(ctx)
-	results := make([]chan client.Answer[client.Replayed], len(ids))
+	type result struct {
+		client.Answer[client.Replayed]
+		missing error // the run no longer exists
+	}
+	results := make([]chan result, len(ids))
 	for i := range results {
-		results[i] = make(chan client.Answer[client.Replayed], 1)
+		results[i] = make(chan result, 1)
 	}
 	next := make(chan int)
 	var workers sync.WaitGroup
@@ -172,11 +180,16 @@ func (c *replayCmd) replayRuns(ctx context.Context, v *verdicts) (running int, e
 		workers.Go(func() {
 			for i := range next {
 				answer, err := c.api().ReplayExecution(ctx, ids[i], c.Step)
-				if err != nil {
+				refused, isRefused := errors.AsType[*client.Error](err)
+				switch {
+				case err == nil:
+					results[i] <- result{Answer: answer}
+				case len(ids) > 1 && isRefused && refused.Status == http.StatusNotFound:
+					results[i] <- result{missing: err}
+				default:
 					stop(err)
 					return
 				}
-				results[i] <- answer
 			}
 		})
 	}
@@ -190,9 +203,13 @@ func (c *replayCmd) replayRuns(ctx context.Context, v *verdicts) (running int, e
 			}
 		}
 	})
-	for _, result := range results {
+	for i, next := range results {
 		select {
-		case answer := <-result:
+		case answer := <-next:
+			if answer.missing != nil {
+				v.addMissing(ids[i], answer.missing)
+				continue
+			}
 			if err := v.add(answer.Body, answer.JSON); err != nil {
 				return running, err
 			}
@@ -253,6 +270,14 @@ func (v *verdicts) add(r client.Replayed, raw json.RawMessage) error {
 		return printReplay(v.std.out, r)
 	}
 	return nil
+}
+
+// addMissing counts a run that was listed and cannot be read, and prints why.
+func (v *verdicts) addMissing(id string, err error) {
+	v.done++
+	v.failed++
+	v.progress.Clear()
+	v.std.err.Printf("%s  not replayed: %s\n", id, terminal.OneLine(err.Error(), maxDiffColumn))
 }
 
 func (v *verdicts) printCounts(running int) {

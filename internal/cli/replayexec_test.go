@@ -2,10 +2,18 @@ package cli_test
 
 import (
 	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
+
+	"daybook/embed"
 )
 
 // The runs of an export are replayed without the server, from heaps that the trusted key
@@ -31,6 +39,8 @@ func TestReplayOfAnExport(t *testing.T) {
 		{args: `replay $id --from-export $dir --trust-key $key --step`, stdout: "TIME +STEP +WHAT +TEXT\n\\+0 ms +end +completed +2\n$id  identical .*\n"},
 		{args: `replay $id --from-export $dir --trust-key $key --what-if $more`, status: 1, stdout: "$id  different in .*\nend\n- completed 2\n\\+ completed 12\noutput\n  0 equal lines\nglobals\n.*c .*\n.*c .*\n"},
 		{args: `replay $id --from-export $dir --trust-key $other --what-if $more`, status: 6, stderr: "daybook: the export is not proven.*\n"},
+		{args: `replay $id --from-export $dir --trust-key $key --heap-memory-ceiling 1`, status: 1, stdout: "$id  not replayed: the run had a heap limit of \\d+ MB, and at most 1 are allowed; raise --heap-memory-ceiling\n"},
+		{args: `replay $id --from-export $dir --trust-key $key --heap-memory-ceiling 4097`, status: 2, stderr: "daybook: .*--heap-memory-ceiling is 4097.*\n.*"},
 		{args: `replay --from-export $bare --trust-key $key`, status: 1, stdout: "$id  not replayed: the input heap $heap is not in the blob store\n\\S+  not replayed: .*blobs/text-.*\n4 runs: 2 identical, 2 not replayed\n"},
 		{args: `replay nosuch --from-export $dir --trust-key $key`, status: 2, stderr: "daybook: 0 executions of the export have an id that begins with \"nosuch\"\n"},
 		{args: `replay --from-export $dir --trust-key $other`, status: 6, stderr: "daybook: the export is not proven, so nothing of it is executed: WRONG KEY .*\n"},
@@ -54,4 +64,42 @@ func TestReplayOfAnExport(t *testing.T) {
 	play(t, known, []step{
 		{args: `replay --from-export $dir --trust-key $key`, status: 1, stderr: "daybook: the export is not proven, so nothing of it is executed: NOT INTACT .*\n"},
 	})
+}
+
+// A replay of many runs waits when the server limits its requests, and continues after a run that
+// no longer exists.
+func TestReplayOfManyRunsGoesOn(t *testing.T) {
+	t.Parallel()
+	book := serve(t)
+	target, err := url.Parse(book.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	proxy.Director = func(r *http.Request) { r.URL.Scheme, r.URL.Host, r.Host = target.Scheme, target.Host, target.Host }
+	var replays atomic.Int64
+	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		status := 0
+		if strings.HasSuffix(r.URL.Path, "/replay") {
+			status = map[int64]int{1: http.StatusTooManyRequests, 2: http.StatusNotFound}[replays.Add(1)]
+		}
+		if status == 0 {
+			proxy.ServeHTTP(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.Header().Set("Retry-After", "0")
+		w.Header().Set(embed.APIHeader, "1")
+		w.WriteHeader(status)
+		fmt.Fprintf(w, `{"type":"about:blank","title":%q,"status":%d,"detail":"gone away","error":"gone away","code":%q}`, http.StatusText(status), status, map[int]string{404: "not_found", 429: "exhausted"}[status])
+	}))
+	defer front.Close()
+	play(t, map[string]string{"url": front.URL}, []step{
+		{args: `run -e 1` + at, stdout: "1\n", stderr: ".*"},
+		{args: `run -e 2` + at, stdout: "2\n", stderr: ".*"},
+		{args: `replay --all --parallel 1` + at, status: 1, stdout: "2 runs: 1 identical, 1 not replayed\n", stderr: "\\S+  not replayed: gone away\n"},
+	})
+	if n := replays.Load(); n != 3 {
+		t.Errorf("%d requests for replays", n)
+	}
 }

@@ -99,8 +99,8 @@ func call[T any](ctx context.Context, c *Client, method, path string, body any, 
 
 // Send sends a request for which there is no other method. header has names and values in
 // pairs. body is sent as JSON unless it is nil. The caller MUST close the body of the
-// answer. If reading that body fails, the error is ErrNoServer, or that of ctx. A read that
-// exceeds the server's limit of requests per second is sent again when the server permits it,
+// answer. If reading that body fails, the error is ErrNoServer, or that of ctx. A read or
+// a replay of an execution that exceeds the server's limit of requests per second is sent again when the server permits it,
 // for at most 30 s in total.
 func (c *Client) Send(ctx context.Context, method, path string, body any, header ...string) (*http.Response, error) {
 	var payload io.Reader
@@ -129,6 +129,11 @@ func (c *Client) Send(ctx context.Context, method, path string, body any, header
 	}
 	waited := time.Duration(0)
 	for try := 0; ; try++ {
+		if try > 0 && req.GetBody != nil {
+			if req.Body, err = req.GetBody(); err != nil {
+				return nil, fmt.Errorf("make a request to %s: %w", c.base, err)
+			}
+		}
 		resp, err := c.opts.HTTP.Do(req)
 		if err != nil {
 			return nil, noServer(ctx, err)
@@ -163,12 +168,14 @@ func leastRetryPause(tries int) time.Duration {
 }
 
 // retryAfter returns the time after which a refused request is sent again. ok is false if it
-// is not: only reads are sent again, and only if the server sends Retry-After in seconds. A
+// is not: only reads and replays of executions, which were not made, are sent again, and only
+// if the server sends Retry-After in seconds. A
 // stream is not, because open streams are limited by their number and not by a rate; the
 // server counts replays as streams, too.
 func retryAfter(req *http.Request, resp *http.Response, refused *Error) (pause time.Duration, ok bool) {
+	isReplay := req.Method == http.MethodPost && strings.HasPrefix(req.URL.Path, "/api/executions/") && strings.HasSuffix(req.URL.Path, "/replay")
 	isStream := req.Header.Get("Accept") == "text/event-stream" || strings.HasSuffix(req.URL.Path, "/replay")
-	if req.Method != http.MethodGet || isStream || refused.Status != http.StatusTooManyRequests || refused.Permanent {
+	if !isReplay && (req.Method != http.MethodGet || isStream) || refused.Status != http.StatusTooManyRequests || refused.Permanent {
 		return 0, false
 	}
 	seconds, err := strconv.ParseUint(resp.Header.Get("Retry-After"), 10, 16)
