@@ -212,7 +212,6 @@ const newPlatform = () => ({
   bufferOf: TypedArrayPrototypeGetBuffer, offsetOf: TypedArrayPrototypeGetByteOffset,
   exec: RegExpPrototypeExec,
   inspectCustom, inspectWith,
-  inspectCustom, inspectWith, onClone,
   inspectCustom, inspectWith, publicInspect, onClone, describeReceived, formatArguments,
   isError: (value) => isObject(value) && (host.kindOf(value) === "error" || isInstance(NativeError, value)),
   isInstance,
