@@ -202,27 +202,24 @@ const newPlatform = () => ({
   TypeError: NativeTypeError, RangeError: NativeRangeError, Error: NativeError, DOMException: DOMExceptionClass,
   domError, codedError, invalidArgument, hideFrames, setStackHeader,
   Uint8Array: NativeUint8Array, ArrayBuffer: NativeArrayBuffer, Map: NativeMap, Set: NativeSet, WeakMap: NativeWeakMap, Promise: NativePromise, String: NativeString,
-  SymbolIterator, SymbolToStringTag, IteratorPrototype, bytesOf,
-  SymbolIterator, SymbolToStringTag, bytesOf,
-    for (let i = 0; i < regExpFlagGetters.length; i++) if (regExpFlagGetters[i].get(value)) flags += regExpFlagGetters[i].letter;
-    let flags = "";
-    return flags;
-  // provided returns a global of the platform, or undefined if the platform has no such global.
-  SymbolAsyncIterator: Symbol.asyncIterator, SymbolToPrimitive,
-  bufferOf: TypedArrayPrototypeGetBuffer, offsetOf: TypedArrayPrototypeGetByteOffset,
+  SymbolIterator, SymbolAsyncIterator: Symbol.asyncIterator, SymbolToPrimitive, SymbolToStringTag, IteratorPrototype,
+  bytesOf, bufferOf: TypedArrayPrototypeGetBuffer, offsetOf: TypedArrayPrototypeGetByteOffset,
   exec: RegExpPrototypeExec,
-  inspectCustom, inspectWith,
-  inspectCustom, inspectWith, publicInspect, onClone, describeReceived, formatArguments,
+  regExpFlags: (value) => {
+    let flags = "";
+    for (let i = 0; i < regExpFlagGetters.length; i++) if (regExpFlagGetters[i].get(value)) flags += regExpFlagGetters[i].letter;
+    return flags;
+  },
+  inspectCustom, inspectWith, publicInspect, describeReceived, formatArguments,
   isError: (value) => isObject(value) && (host.kindOf(value) === "error" || isInstance(NativeError, value)),
   isInstance,
   loadNodeModule,
+  // provided returns a global of the platform, or undefined if the platform has no such global.
   provided: (name) => (name in partOfGlobal ? loadPart(partOfGlobal[name])[name] : undefined),
-  regExpFlags: (value) => {
   startFetch,
   startOfRun: () => timeOrigin,
   warn: (text) => emit(levelWarn, text),
-  },
-  cloneMessage,
+  cloneMessage, onClone,
   addCloneable: (find) => { cloneables[cloneables.length] = find; },
   now: host.now,
   reportError: host.reportError,
