@@ -27,6 +27,7 @@ const platformGlobals = {
   streams_transform: "TransformStream TransformStreamDefaultController",
   subtle: "SubtleCrypto",
   url: "URL URLSearchParams",
+  urlpattern: "URLPattern",
 };
 
 // The modules of Node by their specifier without "node:", with the part and the member of its
