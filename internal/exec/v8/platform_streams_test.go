@@ -33,7 +33,7 @@ func TestStreamsSurvive(t *testing.T) {
 		for (const prototype of [Array.prototype, Map.prototype, Uint8Array.prototype.__proto__, ReadableStream.prototype, WritableStream.prototype]) {
 			for (const key of Reflect.ownKeys(prototype)) {
 				const property = Object.getOwnPropertyDescriptor(prototype, key);
-				if (key !== "constructor" && typeof property.value === "function" && ![Symbol.iterator, "getReader", "pipeThrough", "pipeTo"].includes(key)) {
+				if (key !== "constructor" && typeof property.value === "function" && key !== Symbol.iterator && key !== "getReader" && key !== "pipeThrough") {
 					prototype[key] = () => { throw new Error("a changed " + String(key)) };
 				}
 			}
@@ -45,7 +45,7 @@ func TestStreamsSurvive(t *testing.T) {
 	}
 	for _, test := range []struct{ source, want string }{
 		{"const a = await reader.read(), b = await reader.read(); a.value + ', ' + b.value", "chunk 2, chunk 3"},
-		{"await reader.read(); await reader.read(); (await reader.read()).done", "true"},
+		{"await reader.read(); await reader.read(); await reader.read(); (await reader.read()).done", "true"},
 		{"const out = readable.getReader(); (await out.read()).value", "42"},
 		{"const more = await bytes.read(new Uint8Array(8)); more.value.byteLength + ' ' + more.value[0]", "4 99"},
 		{"packer.write(new TextEncoder().encode('second')); packer.close(); await new Response(packed.readable.pipeThrough(new DecompressionStream('gzip'))).text()", "first second"},

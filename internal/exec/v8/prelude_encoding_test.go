@@ -39,7 +39,10 @@ func TestTextEncoding(t *testing.T) {
 		{"new TextEncoder().encodeInto('a', [])", "TypeError ERR_INVALID_ARG_TYPE"},
 		{"new TextDecoder().decode(Uint8Array.of(97, 195, 169, 240, 159, 152, 128))", "aé😀"},
 		{"new TextDecoder('UTF8 ').encoding", "utf-8"},
-		{"new TextDecoder('latin1')", "RangeError ERR_ENCODING_NOT_SUPPORTED"},
+		{"new TextDecoder('latin1').encoding", "windows-1252"},
+		{"new TextDecoder('latin1').decode(Uint8Array.of(0xe9, 0x80))", "\u00e9\u20ac"},
+		{"new TextDecoder('utf-16', { fatal: true }).decode(Uint8Array.of(0, 0xd8))", "TypeError ERR_ENCODING_INVALID_ENCODED_DATA"},
+		{"new TextDecoder('none')", "RangeError ERR_ENCODING_NOT_SUPPORTED"},
 		// Each longest valid prefix has one replacement. Overlong forms and surrogates are not
 		// valid.
 		{"new TextDecoder().decode(Uint8Array.of(0xf0, 0x9f, 0x98, 65))", "\ufffdA"},

@@ -154,7 +154,9 @@ const addMethods = (constructor, stateOf) => {
   };
   const names = platform.ObjectKeys(members);
   for (let i = 0; i < names.length; i++) {
-    ObjectDefineProperty(constructor.prototype, names[i], ObjectGetOwnPropertyDescriptor(members, names[i]));
+    // Without its prototype, to which a script may have added a getter.
+    const descriptor = platform.ObjectSetPrototypeOf(ObjectGetOwnPropertyDescriptor(members, names[i]), null);
+    ObjectDefineProperty(constructor.prototype, names[i], descriptor);
   }
 };
 

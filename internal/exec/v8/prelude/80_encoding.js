@@ -1,4 +1,5 @@
-// TextEncoder and TextDecoder for UTF-8, and atob and btoa.
+// TextEncoder and TextDecoder, and atob and btoa. The part encodings of the platform decodes what
+// is not UTF-8.
 
 // Code units are converted to text some thousands at a time: one call for all would exceed
 // the limit of arguments, and one call for each is slow.
@@ -116,6 +117,7 @@ const bytesOf = (value) => {
   const utf8Label = /^[\t\n\f\r ]*(?:unicode-1-1-utf-8|unicode11utf8|unicode20utf8|utf-?8|x-unicode20utf8)[\t\n\f\r ]*$/i;
 
   class TextDecoder {
+    #encoding = "utf-8";
     #fatal;
     #ignoreBOM;
     // The state that a decode with { stream: true } leaves for the next decode.
@@ -123,14 +125,16 @@ const bytesOf = (value) => {
 
     constructor(encoding = "utf-8", options = undefined) {
       const label = `${encoding}`;
-      if (!matches(utf8Label, label)) {
+      if (!matches(utf8Label, label)) this.#encoding = loadPart("encodings").nameOf(label);
+      if (this.#encoding === undefined) {
         throw codedError(NativeRangeError, "ERR_ENCODING_NOT_SUPPORTED", `The "${label}" encoding is not supported`, TextDecoder);
       }
       const given = options !== undefined && options !== null;
       this.#fatal = given && options.fatal ? true : false;
       this.#ignoreBOM = given && options.ignoreBOM ? true : false;
+      if (this.#encoding !== "utf-8") this.#state = loadPart("encodings").newState();
     }
-    get encoding() { return "utf-8"; }
+    get encoding() { return this.#encoding; }
     get fatal() { return this.#fatal; }
     get ignoreBOM() { return this.#ignoreBOM; }
 
@@ -141,6 +145,16 @@ const bytesOf = (value) => {
       }
       const stream = options !== undefined && options !== null && options.stream ? true : false;
       const state = this.#state;
+      if (this.#encoding !== "utf-8") {
+        const { newState, decode: decodeOther } = loadPart("encodings");
+        const other = decodeOther(this.#encoding, state, bytes, !stream, this.#ignoreBOM);
+        const damaged = this.#fatal && StringPrototypeIncludes(other, "\ufffd");
+        if (!stream || damaged) this.#state = newState();
+        if (damaged) {
+          throw codedError(NativeTypeError, "ERR_ENCODING_INVALID_ENCODED_DATA", `The encoded data was not valid for encoding ${this.#encoding}`, decode);
+        }
+        return other;
+      }
       const text = decodeUtf8(state, bytes, this.#ignoreBOM, !stream);
       if (!stream || state.damaged) this.#state = newDecoderState();
       if (state.damaged && this.#fatal) {

@@ -1,0 +1,76 @@
+package platform
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/text/encoding/charmap"
+	"golang.org/x/text/encoding/htmlindex"
+	"golang.org/x/text/transform"
+)
+
+func init() {
+	functions["encodingName"] = function{1, func(in [][]byte) (Result, error) { return encodingName(string(in[0])) }}
+	functions["decodeWithTable"] = function{3, func(in [][]byte) (Result, error) { return decodeWithTable(string(in[0]), string(in[1]) == "last", in[2]) }}
+}
+
+// encodingName returns the name that the Encoding standard has for a label in lower case without
+// spaces around it. It is empty if a script cannot decode it.
+func encodingName(label string) (Result, error) {
+	e, err := htmlindex.Get(label)
+	if err != nil {
+		return Result{IsText: true}, nil
+	}
+	name, err := htmlindex.Name(e)
+	if err != nil || name == "replacement" {
+		return Result{IsText: true}, nil
+	}
+	return Result{Bytes: []byte(name), IsText: true}, nil
+}
+
+// decodeWithTable returns the number of bytes that it decoded, a line end, and their text. Unless
+// isLast, a character that is cut at the end is left for the next call. Bytes without a meaning
+// become U+FFFD.
+func decodeWithTable(name string, isLast bool, in []byte) (Result, error) {
+	e, err := htmlindex.Get(name)
+	if err != nil {
+		return Result{}, &Error{"RangeError", fmt.Sprintf("no encoding %q", name)}
+	}
+	if m, ok := e.(*charmap.Charmap); ok && strings.HasPrefix(name, "windows-") {
+		return decodeWindows(m, in), nil
+	}
+	decoder := e.NewDecoder()
+	var out bytes.Buffer
+	chunk := make([]byte, 32<<10)
+	done := 0
+	for {
+		written, read, err := decoder.Transform(chunk, in[done:], isLast)
+		out.Write(chunk[:written])
+		done += read
+		switch {
+		case err == transform.ErrShortDst:
+		case err == transform.ErrShortSrc && !isLast || err == nil:
+			return Result{Bytes: append(strconv.AppendInt(nil, int64(done), 10), append([]byte{'\n'}, out.Bytes()...)...), IsText: true}, nil
+		default:
+			return Result{}, &Error{"TypeError", "The text cannot be decoded: " + err.Error()}
+		}
+	}
+}
+
+// decodeWindows decodes a code page of Windows. The standard gives its unused bytes between 0x80
+// and 0x9f the control characters of the same numbers.
+func decodeWindows(m *charmap.Charmap, in []byte) Result {
+	out := strconv.AppendInt(nil, int64(len(in)), 10)
+	out = append(out, '\n')
+	for _, b := range in {
+		r := m.DecodeByte(b)
+		if r == utf8.RuneError && b >= 0x80 && b <= 0x9f {
+			r = rune(b)
+		}
+		out = utf8.AppendRune(out, r)
+	}
+	return Result{Bytes: out, IsText: true}
+}

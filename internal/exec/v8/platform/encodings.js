@@ -1,0 +1,55 @@
+// The encodings of text besides UTF-8, for TextDecoder.
+//
+// A state is {pending, shown, started}: the bytes that wait for the rest of a character, the
+// length of the text that they have given so far, and whether there was any text. Bytes of ISO-2022-JP
+// mean what earlier ones say, so all of them wait.
+
+const { compute, Uint8Array } = platform;
+const toLowerCase = platform.method("String.prototype", "toLowerCase");
+const slice = platform.method("String.prototype", "slice");
+const indexOf = platform.method("String.prototype", "indexOf");
+const exec = platform.method("RegExp.prototype", "exec");
+const setBytes = platform.method("TypedArray.prototype", "set");
+const lengthOf = platform.getter("TypedArray.prototype", "length");
+const bufferOf = platform.getter("TypedArray.prototype", "buffer");
+
+const trimmed = /^[\t\n\f\r ]*([\x21-\x7e]*)[\t\n\f\r ]*$/;
+
+// nameOf returns the name of the encoding with a label, or undefined.
+const nameOf = (label) => {
+  const match = exec(trimmed, label);
+  if (match === null) return undefined;
+  const name = compute("encodingName", toLowerCase(match[1]));
+  return name === "" ? undefined : name;
+};
+
+const newState = () => ({ __proto__: null, pending: new Uint8Array(0), shown: 0, started: false });
+
+// decode returns the text that bytes add, which must not be of a script.
+const decode = (name, state, bytes, last, keepBOM) => {
+  const before = lengthOf(state.pending);
+  const input = new Uint8Array(before + lengthOf(bytes));
+  setBytes(input, state.pending);
+  setBytes(input, bytes, before);
+  const result = compute("decodeWithTable", name, last ? "last" : "", input);
+  const end = indexOf(result, "\n");
+  let text = slice(result, end + 1);
+  if (name === "iso-2022-jp") {
+    const all = text;
+    text = slice(all, state.shown);
+    state.shown = all.length;
+    state.pending = input;
+  } else {
+    const read = +slice(result, 0, end);
+    const rest = new Uint8Array(lengthOf(input) - read);
+    setBytes(rest, new Uint8Array(bufferOf(input), read));
+    state.pending = rest;
+  }
+  if (!state.started && text !== "") {
+    state.started = true;
+    if (!keepBOM && (name === "utf-16le" || name === "utf-16be") && text[0] === "\ufeff") text = slice(text, 1);
+  }
+  return text;
+};
+
+return { nameOf, newState, decode };
