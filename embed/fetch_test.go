@@ -263,7 +263,7 @@ func TestFetchesAreReplayed(t *testing.T) {
 				t.Errorf("the body of the request: %+v", b)
 			}
 			web.CloseClientConnections()
-			web.Close() // the network is gone
+			web.Close() // no request can be answered any more
 			hits, want := web.hits.Load(), "identical"
 			if name == "hashes" {
 				want = "not_replayed answer_not_kept"
@@ -296,7 +296,47 @@ func TestFetchesAreReplayed(t *testing.T) {
 			if web.hits.Load() != hits {
 				t.Error("a replay has sent a request")
 			}
+			if name == "plain" {
+				changeFetchedByte(t, dir, o)
+			}
 		})
+	}
+}
+
+// changeFetchedByte changes one byte of an answer in a blob, and then one in an event of an
+// export. The verification before a replay must notice each.
+func changeFetchedByte(t *testing.T, dir string, o embed.ReplayExportOptions) {
+	t.Helper()
+	change := func(path, from, to string) {
+		t.Helper()
+		raw, err := os.ReadFile(path)
+		if err != nil || !strings.Contains(string(raw), from) {
+			t.Fatalf("%s has no %q, %v", path, from, err)
+		}
+		if err := os.WriteFile(path, []byte(strings.Replace(string(raw), from, to, 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var got []string
+	replay := func() error {
+		got = nil
+		return embed.ReplayExport(within(t), o, func(r embed.Replayed) error {
+			got = append(got, string(r.Verdict)+" "+r.Reason)
+			return nil
+		})
+	}
+	blobs, err := filepath.Glob(filepath.Join(dir, "blobs", "text-*"))
+	if err != nil || len(blobs) != 1 {
+		t.Fatalf("blobs: %q, %v", blobs, err)
+	}
+	change(blobs[0], "0123456789", "0123456780")
+	if err := replay(); err == nil || len(got) != 0 || !strings.Contains(err.Error(), "NOT INTACT") {
+		t.Errorf("with a changed blob: %q, %v", got, err)
+	}
+	change(blobs[0], "0123456780", "0123456789")
+	change(filepath.Join(dir, "events.ndjson"), `\"x-count\"`, `\"x-counT\"`)
+	if err := replay(); err == nil || len(got) != 0 || !strings.Contains(err.Error(), "NOT INTACT") {
+		t.Errorf("with a changed event: %q, %v", got, err)
 	}
 }
 
