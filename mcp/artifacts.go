@@ -128,7 +128,7 @@ func inlineKind(mime string) string {
 	return ""
 }
 
-// resourceContents returns bytes as text if their media type says so and they are UTF-8,
+// resourceContents returns bytes as text if their media type is that of text and they are UTF-8,
 // otherwise as a blob.
 func resourceContents(uri, mime string, b []byte) *sdk.ResourceContents {
 	c := &sdk.ResourceContents{URI: uri, MIMEType: mime}
