@@ -14,7 +14,9 @@ import (
 
 func init() {
 	functions["encodingName"] = function{1, func(in [][]byte) (Result, error) { return encodingName(string(in[0])) }}
-	functions["decodeWithTable"] = function{3, func(in [][]byte) (Result, error) { return decodeWithTable(string(in[0]), string(in[1]) == "last", in[2]) }}
+	functions["decodeWithTable"] = function{3, func(in [][]byte) (Result, error) {
+		return decodeWithTable(string(in[0]), string(in[1]) == "last", in[2])
+	}}
 }
 
 // encodingName returns the name that the Encoding standard has for a label in lower case without
