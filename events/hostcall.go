@@ -102,6 +102,7 @@ type FetchRecord struct {
 
 // FetchDecision is the decision of a policy about one request of a fetch.
 type FetchDecision struct {
+	// Allowed is whether the policy permitted the request.
 	Allowed bool `json:"allowed"`
 	// PolicySHA256 is the hash of the policy, and Rule the rule in it that decided.
 	PolicySHA256 string `json:"policy_sha256"`
@@ -124,6 +125,7 @@ type FetchBody struct {
 
 // FetchRequest is one request of a fetch.
 type FetchRequest struct {
+	// Method is the method of the request.
 	Method string `json:"method"`
 	// URL is cut after 2 KiB.
 	URL string `json:"url"`

@@ -430,7 +430,7 @@ func TestCompletion(t *testing.T) {
 	for typed, want := range map[string]string{
 		"":                              "serve mcp acp run repl exec heap session context events volume key token nats webhook status verify replay monitor policy witness rebuild version completion --help --config --raw",
 		"he":                            "heap",
-		"exec ":                         "list show get output text watch cancel calls events --help",
+		"exec ":                         "list show get output text watch cancel calls artifacts events --help",
 		"exec w":                        "watch",
 		"run plan.ts --ti":              "--timeout",
 		"run --tag a=b plan.ts --det":   "--detach",

@@ -19,7 +19,7 @@ func TestUnreadableOutput(t *testing.T) {
 	p := &replay{
 		rec:    &ledger.Recording{Status: events.StatusTimedOut, Ending: &events.Ending{Reason: runner.ReasonTimeout}},
 		host:   runner.NewReplayHost(nil),
-		output: compareOutput(t.Context(), output, 1),
+		output: compareOutput(t.Context(), output, 1), artifacts: &artifactComparison{},
 	}
 	defer p.output.stop()
 	p.output.isStopped = true

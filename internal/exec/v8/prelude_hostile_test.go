@@ -232,7 +232,7 @@ func TestInspectionTerminates(t *testing.T) {
 func TestPreludeIsOutOfReach(t *testing.T) {
 	const search = `
 		const found = [], seen = new Set(), queue = [[globalThis, 'globalThis']];
-		const natives = ['write', 'fillRandom', 'kindOf', 'promiseDetails', 'proxyDetails', 'previewEntries', 'constructorName', 'reportError', 'nextDue', 'setMode', 'fire', 'prepareStack', 'cancelTimers', 'forgetCalls', 'inspectHeap', 'noteNames', 'explainSyntaxError'];
+		const natives = ['write', 'fillRandom', 'kindOf', 'promiseDetails', 'proxyDetails', 'previewEntries', 'constructorName', 'nextDue', 'setMode', 'fire', 'prepareStack', 'cancelTimers', 'forgetCalls', 'inspectHeap', 'noteNames', 'explainSyntaxError'];
 		const add = (value, path) => { if ((typeof value === 'object' || typeof value === 'function') && value !== null && !seen.has(value)) { seen.add(value); queue.push([value, path]) } };
 		const sites = [];
 		Error.prepareStackTrace = (error, frames) => { for (const f of frames) { sites.push(f.getThis(), f.getFunction(), f.getEvalOrigin()); } add(frames, 'frames'); return 'own ' + error };
