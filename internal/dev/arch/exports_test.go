@@ -21,6 +21,7 @@ var keptExports = map[string][]string{
 		"events.NoteSubject", "events.ReplaySubject", "events.ShredSubject", "events.WebhookSubject", "events.Type.OfSession",
 	},
 	"it is one of several names, and other packages use the others": {
+		"events.ArtifactMaxMIME", "internal/policy.MaxBytes", "internal/policy.MaxFiles",
 		"internal/exec/sandbox.ClosedFiles", "internal/exec/sandbox.DataLimit", "internal/exec/sandbox.Limits", "internal/exec/sandbox.NoCapabilities",
 		"internal/exec/sandbox.NoNewPrivileges", "internal/exec/sandbox.NotDumpable", "internal/exec/sandbox.ParentDeath",
 		"internal/web.ErrOtherSite", "ledger.BreakCatalogChanged", "ledger.BreakEngineChanged", "ledger.BreakPrincipalChanged", "ledger.ReasonHistoryLost", "ledger.ReasonTurnSkipped",
@@ -28,13 +29,15 @@ var keptExports = map[string][]string{
 		"runner.ReasonSourceDamaged", "runner.ReasonSourceSealed",
 	},
 	"it is a value of answers and events": {
-		"internal/exec/replay.ReasonAnswerNotKept", "internal/exec/replay.ReasonContentShredded", "internal/exec/replay.ReasonDamaged", "internal/exec/replay.ReasonEngine",
-		"internal/exec/replay.ReasonHeapCollected", "internal/exec/replay.ReasonHeapMissing", "internal/exec/replay.ReasonLimits", "internal/exec/replay.ReasonNoKeys",
+		"internal/exec/replay.ReasonAnswerNotKept", "internal/exec/replay.ReasonDamaged", "internal/exec/replay.ReasonEngine",
+		"internal/exec/replay.ReasonHeapCollected", "internal/exec/replay.ReasonHeapMissing", "internal/exec/replay.ReasonLimits", "internal/exec/replay.ReasonMissingCall", "internal/exec/replay.ReasonNoKeys",
+		"internal/exec/replay.ReasonUnanswered", "ledger.HeapNone",
 		"internal/exec/replay.ReasonNotExecuted", "internal/exec/replay.ReasonSourceMissing", "internal/exec/replay.ReasonTimeout",
 		"internal/globals.Accessor", "internal/globals.Lexical", "internal/globals.Property",
 	},
+	"comments of other packages name it":            {"internal/exec/platform.Error", "internal/policy.HashFiles"},
 	"the OpenAPI document has its name":             {"httpapi.Proof"},
-	"other packages implement it without naming it": {"audit.HeapVerifier"},
+	"other packages implement it without naming it": {"audit.HeapVerifier", "internal/exec/v8.ArtifactOutput"},
 	"the parser of the command line calls it":       {"internal/cli/settings.ConfigFlag.BeforeResolve"},
 	"huma reads embedded structs of inputs and answers only if their types are exported": {
 		"httpapi.OneContext", "httpapi.OneExecution", "httpapi.OneHeap", "httpapi.OneSession", "httpapi.OneWebhook",

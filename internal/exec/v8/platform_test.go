@@ -71,3 +71,17 @@ func firstLine(text string) string {
 	line, _, _ := strings.Cut(text, "\n")
 	return line
 }
+
+// A heap that has every part of the platform can be saved and used.
+func TestWholePlatformIsSaved(t *testing.T) {
+	for _, source := range []string{
+		"for (const n of Object.getOwnPropertyNames(globalThis)) globalThis[n]; 1",
+		"for (const n of Object.getOwnPropertyNames(globalThis).reverse()) globalThis[n]; 1",
+		"self; Request; 1",
+	} {
+		all := run(t, v8.Config{}, source)
+		if r := run(t, v8.Config{Heap: all.heap}, "self === globalThis && new Request('http://a/').url"); r.text != "http://a/" {
+			t.Errorf("%s: %s", source, r.text)
+		}
+	}
+}

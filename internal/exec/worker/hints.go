@@ -11,17 +11,14 @@ import (
 const (
 	noModules = "scripts run without modules: nothing can be imported, required or exported here. " +
 		"Put the code into the script itself: what one run defines, the next one has when it resumes the heap"
-	noNetwork = "scripts have no network: call a tool of an MCP server with await mcp.SERVER.TOOL({...}), or put the data into the script. " +
-		"The operator adds servers with --mcp-server"
+	noNetwork = "scripts reach the network with fetch, if the operator permits it with --fetch-policy, or through a tool of an MCP server with await mcp.SERVER.TOOL({...})"
 	noProcess = "scripts have no process, arguments or environment: put the values into the script, and write output with console.log"
 	noFiles   = "scripts have no files: put the data into the script, or call a tool of an MCP server with await mcp.SERVER.TOOL({...})"
 	noPage    = "scripts run without a browser page: globalThis is the global object, and console.log writes output"
 	noStorage = "scripts need no storage: a variable keeps its value for later runs that resume the heap"
 	noDialog  = "scripts cannot ask or show anything: put the values into the script, and write output with console.log"
-	noBuffer  = "use Uint8Array for bytes, TextEncoder and TextDecoder for text, and btoa and atob for Base64"
-	noURL     = "take addresses apart with string methods or a regular expression, and encode parts with encodeURIComponent"
+	noBuffer  = "use Uint8Array for bytes, TextEncoder and TextDecoder for text, and btoa and atob for Base64; the operator defines Buffer with --node-globals"
 	noThreads = "a script is one thread: use promises and timers, or several runs"
-	noSignals = "scripts have neither events nor abort signals: use promises and callbacks"
 	noShared  = "a run whose heap is saved has none: run it with the heap none, or on a stateless server"
 	useGlobal = "use globalThis"
 	useLog    = "use console.log"
@@ -35,18 +32,15 @@ const (
 // here, to their hints.
 var missing = map[string]string{
 	"require": noModules, "module": noModules, "exports": noModules,
-	"fetch": noNetwork, "XMLHttpRequest": noNetwork, "WebSocket": noNetwork, "EventSource": noNetwork,
-	"Request": noNetwork, "Response": noNetwork, "Headers": noNetwork, "FormData": noNetwork, "axios": noNetwork,
+	"XMLHttpRequest": noNetwork, "WebSocket": noNetwork, "EventSource": noNetwork, "axios": noNetwork,
 	"process": noProcess, "Deno": noProcess, "Bun": noProcess,
-	"__dirname": noFiles, "__filename": noFiles, "fs": noFiles, "Blob": noFiles, "File": noFiles, "FileReader": noFiles,
-	"window": noPage, "document": noPage, "navigator": noPage, "location": noPage, "history": noPage, "self": noPage,
+	"__dirname": noFiles, "__filename": noFiles, "fs": noFiles, "FileReader": noFiles,
+	"window": noPage, "document": noPage, "location": noPage, "history": noPage,
 	"requestAnimationFrame": noPage, "addEventListener": noPage,
 	"localStorage": noStorage, "sessionStorage": noStorage, "indexedDB": noStorage,
 	"alert": noDialog, "prompt": noDialog, "confirm": noDialog,
 	"Buffer": noBuffer,
-	"URL":    noURL, "URLSearchParams": noURL,
-	"Worker": noThreads, "MessageChannel": noThreads, "BroadcastChannel": noThreads,
-	"AbortController": noSignals, "AbortSignal": noSignals, "EventTarget": noSignals, "Event": noSignals, "EventEmitter": noSignals,
+	"Worker": noThreads, "BroadcastChannel": noThreads,
 	"SharedArrayBuffer": noShared, "WebAssembly": noShared,
 	"global": useGlobal,
 	"print":  useLog,

@@ -48,7 +48,7 @@ func TestRank(t *testing.T) {
 		{"天気", "", []string{"mcp.wetter.vorhersage"}, 1},
 		{"quarterly report", "", []string{"mcp.crm.report00", "mcp.crm.report01"}, 40},
 		{"do the washing-up", "xyzzy", nil, 0},
-		{"to be or not to be", "", []string{"builtin.clone"}, 51},
+		{"to be or not to be", "", []string{"builtin.clone"}, 53},
 	} {
 		got := s.Search(tc.intent, tc.query, 3)
 		names := ids(got.Entries)
@@ -94,7 +94,7 @@ declare const mcp: {
 
 func TestOffers(t *testing.T) {
 	t.Parallel()
-	want := []catalog.Offer{{"builtin", 6}, {"mcp.crm", 41}, {"mcp.mail", 2}, {"mcp.weather", 1}, {"mcp.wetter", 1}}
+	want := []catalog.Offer{{"builtin", 8}, {"mcp.crm", 41}, {"mcp.mail", 2}, {"mcp.weather", 1}, {"mcp.wetter", 1}}
 	if diff := cmp.Diff(want, many(t).Offers()); diff != "" {
 		t.Error(diff)
 	}

@@ -33,4 +33,5 @@ const { reportError } = {
   },
 };
 
-return { Navigator, navigator: new Navigator(secret), reportError, self: platform.global };
+// V8 may fail to save a heap in which a list of exports refers to the global object.
+return { Navigator, navigator: new Navigator(secret), reportError, get self() { return platform.global; } };
