@@ -50,7 +50,7 @@ func (l *Ledger) RecordArtifact(ctx context.Context, r *StartedAttempt, a Artifa
 	if err != nil {
 		return err
 	}
-	blob := ""
+	var blob string
 	if keyID == "" {
 		blob, err = l.store.PutText(ctx, req.Tenant, a.Bytes)
 	} else {

@@ -194,7 +194,7 @@ func TestLongLineage(t *testing.T) {
 	request := migration.Request{Tenant: events.DefaultTenant, Heap: heaps[length-1], Actor: tester, RunID: "019ab3c4-6a3e-7c51-8f0e-2b9d54e1a7f3", After: s.last(), Limit: time.Nanosecond}
 	unfinished := 0
 	var r migration.Result
-	for err := error(runner.ErrMigrationUnfinished); err != nil; unfinished++ {
+	for err := runner.ErrMigrationUnfinished; err != nil; unfinished++ {
 		if !errors.Is(err, runner.ErrMigrationUnfinished) {
 			t.Fatal(err)
 		}

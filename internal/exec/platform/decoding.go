@@ -2,6 +2,7 @@ package platform
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -22,13 +23,13 @@ func init() {
 // encodingName returns the name that the Encoding standard has for a label in lower case without
 // spaces around it. It is empty if a script cannot decode it.
 func encodingName(label string) (Result, error) {
-	e, err := htmlindex.Get(label)
-	if err != nil {
-		return Result{IsText: true}, nil
+	e, unknown := htmlindex.Get(label)
+	if unknown != nil {
+		return Result{IsText: true}, nil //nolint:nilerr // an empty name is the answer
 	}
-	name, err := htmlindex.Name(e)
-	if err != nil || name == "replacement" {
-		return Result{IsText: true}, nil
+	name, unknown := htmlindex.Name(e)
+	if unknown != nil || name == "replacement" {
+		return Result{IsText: true}, nil //nolint:nilerr // an empty name is the answer
 	}
 	return Result{Bytes: []byte(name), IsText: true}, nil
 }
@@ -53,8 +54,8 @@ func decodeWithTable(name string, isLast bool, in []byte) (Result, error) {
 		out.Write(chunk[:written])
 		done += read
 		switch {
-		case err == transform.ErrShortDst:
-		case err == transform.ErrShortSrc && !isLast || err == nil:
+		case errors.Is(err, transform.ErrShortDst):
+		case errors.Is(err, transform.ErrShortSrc) && !isLast || err == nil:
 			return Result{Bytes: append(strconv.AppendInt(nil, int64(done), 10), append([]byte{'\n'}, out.Bytes()...)...), IsText: true}, nil
 		default:
 			return Result{}, &Error{"TypeError", "The text cannot be decoded: " + err.Error()}

@@ -137,12 +137,6 @@ func (u *urlRecord) encode() []byte {
 	return append(append(out, '\n'), b...)
 }
 
-// href returns the serialized URL.
-func (u *urlRecord) href() string {
-	_, href, _ := strings.Cut(string(u.encode()), "\n")
-	return href
-}
-
 // set changes a part, as the setters of the interface URL do. A value that is not valid for the
 // part changes nothing or a beginning, as the standard says. It returns the record.
 func (u *urlRecord) set(member, value string) *urlRecord {

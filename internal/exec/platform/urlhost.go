@@ -68,7 +68,7 @@ func domainToASCII(domain string) (string, bool) {
 // ASCII.
 func hasPunycode(domain string, isMixed bool) bool {
 	for label := range strings.SplitSeq(domain, ".") {
-		if len(label) >= 4 && strings.EqualFold(label[:4], "xn--") && !(isMixed && isASCII(label)) {
+		if len(label) >= 4 && strings.EqualFold(label[:4], "xn--") && (!isMixed || !isASCII(label)) {
 			return true
 		}
 	}

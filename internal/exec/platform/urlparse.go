@@ -516,13 +516,13 @@ func (p *urlParser) stepPath(c int) bool {
 		p.buffer = appendEncodedByte(p.buffer, byte(c), pathSet)
 		return true
 	}
-	switch dots := countDots(p.buffer); {
-	case dots == 2:
+	switch countDots(p.buffer) {
+	case 2:
 		u.shortenPath()
 		if !isSeparator {
 			u.path = append(u.path, '/')
 		}
-	case dots == 1:
+	case 1:
 		if !isSeparator {
 			u.path = append(u.path, '/')
 		}

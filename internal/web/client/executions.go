@@ -112,11 +112,11 @@ func (c *Client) ReplayExecution(ctx context.Context, id string, timeline bool) 
 // WhatIf is the difference between a recorded run and another script with its inputs.
 type WhatIf = httpapi.WhatIf
 
-// ScriptEnd and GlobalsDiff are parts of a WhatIf.
-type (
-	ScriptEnd   = httpapi.ScriptEnd
-	GlobalsDiff = httpapi.GlobalsDiff
-)
+// ScriptEnd is the end of one of the two scripts of a WhatIf.
+type ScriptEnd = httpapi.ScriptEnd
+
+// GlobalsDiff is the part of a WhatIf about the globals.
+type GlobalsDiff = httpapi.GlobalsDiff
 
 // WhatIf executes other code with the recorded inputs of an ended run. fileName is its name in
 // stack traces; empty for that of the run.
