@@ -31,7 +31,7 @@ for (const [name, target] of Object.entries(targets)) {
   assert.deepEqual((await ask(target, '--method', 'resources/list')).resources, []);
   const { resourceTemplates } = await ask(target, '--method', 'resources/templates/list');
   assert.deepEqual(resourceTemplates.map((r) => r.uriTemplate).sort(), [
-    'execution://{id}', 'execution://{id}/error', 'execution://{id}/output', 'execution://{id}/result', 'heap://{hash}', 'session://{name}', 'session://{name}/context',
+    'execution://{id}', 'execution://{id}/artifacts/{name}', 'execution://{id}/error', 'execution://{id}/output', 'execution://{id}/result', 'heap://{hash}', 'session://{name}', 'session://{name}/context',
   ]);
 
   const run = await ask(target, '--method', 'tools/call', '--tool-name', 'run_js', '--tool-arg', 'code=console.log("hi"); 1+1');
