@@ -650,7 +650,7 @@ func TestDiscoveryRanksByIntent(t *testing.T) {
 	if got := discover("Feed the animals of the zoo", "star"); len(got.Entries) != 2 || got.Entries[0].ID != "mcp.github.star" || got.Entries[1].ID != "mcp.zoo.feed" {
 		t.Errorf("by both: %+v", got)
 	}
-	if got := discover("xyzzy", ""); len(got.Entries) != 0 || got.Total != 0 || got.More || !strings.Contains(got.Notice, "Nothing matches") || !strings.Contains(got.Notice, "builtin (6)") || !strings.Contains(got.Notice, "mcp.github (") {
+	if got := discover("xyzzy", ""); len(got.Entries) != 0 || got.Total != 0 || got.More || !strings.Contains(got.Notice, "Nothing matches") || !strings.Contains(got.Notice, "builtin (8)") || !strings.Contains(got.Notice, "mcp.github (") {
 		t.Errorf("nothing: %+v", got)
 	}
 }
