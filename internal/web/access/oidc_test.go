@@ -347,12 +347,12 @@ func TestIssuerHangs(t *testing.T) {
 	c := newClock()
 	i := newIssuer(t, ecKey())
 	a := i.authenticator(t, c)
-	access.SetKeyWait(a, 200*time.Millisecond)
 	good := ecKey().sign(t, i.claims(c, map[string]any{"exp": c.now().Add(2 * time.Hour).Unix()}))
 	unknown := newEC("new").sign(t, i.claims(c, nil))
 	if _, err := a.Authenticate(t.Context(), good); err != nil {
 		t.Fatal(err)
 	}
+	access.SetKeyWait(a, 200*time.Millisecond)
 	release := make(chan struct{})
 	hanging := make(chan struct{}, 10)
 	i.answerWith(func(_ http.ResponseWriter, r *http.Request) {

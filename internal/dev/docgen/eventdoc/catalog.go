@@ -1,6 +1,7 @@
 package eventdoc
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -171,16 +172,17 @@ func (c *catalog) event(dir string, typ events.Type) (*eventDoc, error) {
 	return e, nil
 }
 
-// memberWith returns the name of a member of a JSON object with a text as value.
+// memberWith returns the name of the first member of a JSON object with a text as value.
 func memberWith(body []byte, text string) string {
 	var members map[string]any
 	_ = json.Unmarshal(body, &members) // it was decoded before
+	first, at := "", len(body)
 	for name, value := range members {
-		if value == text {
-			return name
+		if i := bytes.Index(body, []byte(strconv.Quote(name)+":")); value == text && i >= 0 && i < at {
+			first, at = name, i
 		}
 	}
-	return ""
+	return first
 }
 
 // tokens names the variable tokens of subjects, by the token for their kind.
