@@ -80,3 +80,24 @@ func TestLongURLs(t *testing.T) {
 		t.Error("a URL beyond the limit is accepted")
 	}
 }
+
+// A domain that is converted to or from punycode is short: the time of a conversion grows with the
+// square of the length. Other domains may be long.
+func TestLongDomains(t *testing.T) {
+	const letters = 400
+	var label strings.Builder
+	for i := range letters {
+		label.WriteRune('\u4e00' + rune(i*7%letters))
+	}
+	if _, ok := href(t, "url.parse", "http://"+label.String()); !ok {
+		t.Error("a domain of 1200 bytes is refused")
+	}
+	for _, input := range []string{"http://" + label.String() + "." + label.String(), "http://" + strings.Repeat("xn--bcher-kva.", letters)} {
+		if u, ok := href(t, "url.parse", input); ok {
+			t.Errorf("a domain of %d bytes: %.60s...", len(input), u)
+		}
+	}
+	if _, ok := href(t, "url.parse", "http://"+strings.Repeat("a.", 10*letters)); !ok {
+		t.Error("a long domain of ASCII is refused")
+	}
+}

@@ -45,6 +45,11 @@ func isForbiddenInDomains(r rune) bool {
 var domains = idna.New(idna.MapForLookup(), idna.Transitional(false), idna.StrictDomainName(false),
 	idna.CheckHyphens(false), idna.CheckJoiners(true), idna.BidiRule(), idna.VerifyDNSLength(false))
 
+// maxConverted is the maximum length of a domain that is converted to or from punycode, in bytes
+// of UTF-8. The time of a conversion grows with the square of the length. Names of the DNS have
+// at most 253 characters.
+const maxConverted = 2048
+
 // domainToASCII returns a domain in lower case, with punycode in place of other characters. The
 // punycode of a domain must be that of valid characters, so it stays as it is. idna is more
 // lenient.
@@ -53,7 +58,7 @@ func domainToASCII(domain string) (string, bool) {
 	if isASCII(domain) && !hasPunycode(domain, false) {
 		return lower, domain != ""
 	}
-	if hasPunycode(domain, true) {
+	if len(domain) > maxConverted || hasPunycode(domain, true) {
 		return "", false
 	}
 	ascii, err := domains.ToASCII(domain)
