@@ -2,7 +2,12 @@ package platform_test
 
 import (
 	"bytes"
+	"crypto/rsa"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
 	"encoding/hex"
+	"math/big"
 	"strings"
 	"testing"
 
@@ -102,6 +107,94 @@ func TestHostileInputs(t *testing.T) {
 		if _, err := platform.Compute(name, nil); platform.ErrorName(err) != "TypeError" {
 			t.Errorf("%s without inputs: %v", name, err)
 		}
+	}
+}
+
+// A generated key has exactly the bits that were asked for.
+func TestModulusLength(t *testing.T) {
+	seed := strings.Repeat("0123456789abcdef", 4)
+	for _, bits := range []string{"1024", "1032", "1048"} {
+		public := compute(t, "keyPublic", compute(t, "rsaGenerate", bits, "\x03", seed))
+		if got := compute(t, "keyDescribe", public); got != bits+" 3" {
+			t.Errorf("%s bits: %s", bits, got)
+		}
+	}
+}
+
+// The keys of a seed stay the same: a replay generates them again.
+func TestKeyOfSeed(t *testing.T) {
+	der := compute(t, "rsaGenerate", "1024", "\x01\x00\x01", "seed")
+	if got := hex.EncodeToString([]byte(compute(t, "hash", "SHA-256", compute(t, "keyToJWK", der)))); got != "c0869420a7930c0b1c6968f5c9dbdbf24a14a527414990782b6742a51e04cf18" {
+		t.Errorf("another key: %s", got)
+	}
+}
+
+// What a computation hashes for each block is bounded in total.
+func TestHashedBlocksAreBounded(t *testing.T) {
+	long := strings.Repeat("a", 1<<20)
+	for _, test := range [][]string{
+		{"pbkdf2", "SHA-1", "key", long, "1", "65536"},
+		{"hkdf", "SHA-512", "key", "salt", strings.Repeat(long, 8), "16320"},
+	} {
+		inputs := make([][]byte, len(test)-1)
+		for i := range inputs {
+			inputs[i] = []byte(test[i+1])
+		}
+		if _, err := platform.Compute(test[0], inputs); err == nil || !strings.Contains(err.Error(), "takes too long") {
+			t.Errorf("%s: %v", test[0], err)
+		}
+	}
+	compute(t, "pbkdf2", "SHA-1", "key", long, "1", "20")
+}
+
+// An encoded key is refused by its size, before its numbers are checked.
+func TestEncodedKeysAreBounded(t *testing.T) {
+	for _, format := range []string{"pkcs8", "spki"} {
+		_, err := platform.Compute("keyImport", [][]byte{[]byte("RSA"), []byte(format), rsaOfBits(t, 1<<17, format == "pkcs8")})
+		if platform.ErrorName(err) != "DataError" || !strings.Contains(err.Error(), "The encoded key has") {
+			t.Errorf("%s: %v", format, err)
+		}
+	}
+}
+
+// rsaOfBits encodes a key whose modulus is the product of two odd numbers.
+func rsaOfBits(t *testing.T, bits int, isPrivate bool) []byte {
+	t.Helper()
+	one := big.NewInt(1)
+	factor := func(last byte) *big.Int {
+		raw := bytes.Repeat([]byte{0xff}, bits/16)
+		raw[len(raw)-1] = last
+		return new(big.Int).SetBytes(raw)
+	}
+	p, q := factor(1), factor(3)
+	key := rsa.PrivateKey{PublicKey: rsa.PublicKey{N: new(big.Int).Mul(p, q), E: 3}, D: one, Primes: []*big.Int{p, q}}
+	key.Precomputed.Dp, key.Precomputed.Dq, key.Precomputed.Qinv = one, one, one
+	var der []byte
+	var err error
+	if isPrivate {
+		der, err = asn1.Marshal(struct {
+			Version   int
+			Algorithm pkix.AlgorithmIdentifier
+			Key       []byte
+		}{0, pkix.AlgorithmIdentifier{Algorithm: asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 1, 1}, Parameters: asn1.NullRawValue}, x509.MarshalPKCS1PrivateKey(&key)})
+	} else {
+		der, err = x509.MarshalPKIXPublicKey(&key.PublicKey)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return der
+}
+
+// A public exponent that no operation takes is refused when the key is imported.
+func TestPublicExponentIsBounded(t *testing.T) {
+	n := new(big.Int).SetBytes(append(bytes.Repeat([]byte{0xff}, 127), 1))
+	der, err := x509.MarshalPKIXPublicKey(&rsa.PublicKey{N: n, E: 1<<40 + 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := platform.Compute("keyImport", [][]byte{[]byte("RSA"), []byte("spki"), der}); platform.ErrorName(err) != "DataError" {
+		t.Errorf("imported: %v", err)
 	}
 }
 

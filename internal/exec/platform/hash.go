@@ -52,7 +52,18 @@ const (
 	maxRounds = 10_000_000
 	// maxDerived bounds the bytes that PBKDF2 derives. HKDF has a bound of its own.
 	maxDerived = 1 << 20
+	// maxHashed bounds the bytes of the salt of PBKDF2, or of the info of HKDF, times the
+	// blocks: each block hashes all of them.
+	maxHashed = 1 << 30
 )
+
+// checkHashed refuses an input of size bytes that too many blocks hash.
+func checkHashed(what string, size, blocks int) error {
+	if size <= maxHashed/blocks {
+		return nil
+	}
+	return &Error{"OperationError", fmt.Sprintf("%s of %d bytes for %d blocks takes too long: use at most %d bytes times blocks", what, size, blocks, maxHashed)}
+}
 
 func namedHash(name []byte) (func() hash.Hash, error) {
 	h, ok := hashes[string(name)]
@@ -96,6 +107,10 @@ func computeHKDF(in [][]byte) (Result, error) {
 	if length == 0 {
 		return Result{}, nil
 	}
+	size := h().Size()
+	if err := checkHashed("HKDF with an info", len(in[3]), (length+size-1)/size); err != nil {
+		return Result{}, err
+	}
 	key, err := hkdf.Key(h, in[1], in[2], string(in[3]), length)
 	if err != nil {
 		return Result{}, operationError("derive bits with HKDF", err)
@@ -122,9 +137,13 @@ func computePBKDF2(in [][]byte) (Result, error) {
 		return Result{}, nil
 	}
 	size := h().Size()
-	if blocks := (length + size - 1) / size; iterations > maxRounds/blocks {
+	blocks := (length + size - 1) / size
+	if iterations > maxRounds/blocks {
 		return Result{}, &Error{"OperationError", fmt.Sprintf(
 			"PBKDF2 with %d iterations for %d blocks takes too long: use at most %d iterations times blocks of %d bytes", iterations, blocks, maxRounds, size)}
+	}
+	if err := checkHashed("PBKDF2 with a salt", len(in[2]), blocks); err != nil {
+		return Result{}, err
 	}
 	key, err := pbkdf2.Key(h, string(in[1]), in[2], iterations, length)
 	if err != nil {

@@ -35,6 +35,10 @@ const (
 	maxRSA = 8192
 )
 
+// maxEncoded bounds the bytes of an encoded key. The largest one of RSA has about 4800. Reading
+// one checks its numbers, which takes minutes for numbers of a megabyte.
+const maxEncoded = 16 << 10
+
 var curves = map[string]elliptic.Curve{"P-256": elliptic.P256(), "P-384": elliptic.P384(), "P-521": elliptic.P521()}
 
 func privateKey(der []byte) (any, error) {
@@ -98,8 +102,8 @@ func checkRSA(key *rsa.PublicKey) error {
 	if bits := key.N.BitLen(); bits < minRSA || bits > maxRSA {
 		return fmt.Errorf("its modulus has %d bits, not %d to %d", bits, minRSA, maxRSA)
 	}
-	if key.E < 3 || key.E&1 == 0 {
-		return errors.New("its public exponent is not an odd number of at least 3")
+	if key.E < 3 || key.E&1 == 0 || key.E >= 1<<31 {
+		return errors.New("its public exponent is not an odd number from 3 to 2147483647")
 	}
 	return nil
 }
@@ -164,6 +168,9 @@ func importKey(in [][]byte) (Result, error) {
 	kind, format, data := string(in[0]), string(in[1]), in[2]
 	var key any
 	var err error
+	if len(data) > maxEncoded {
+		return Result{}, &Error{"DataError", fmt.Sprintf("The encoded key has %d bytes, more than %d", len(data), maxEncoded)}
+	}
 	curve := curves[kind]
 	switch {
 	case format == "pkcs8":

@@ -5,6 +5,7 @@ import (
 	"crypto/sha3"
 	"fmt"
 	"io"
+	"math"
 	"math/big"
 	"strconv"
 )
@@ -58,21 +59,62 @@ func generateRSA(in [][]byte) (Result, error) {
 	}
 }
 
-// nextPrime returns the next prime of the stream. Its two highest bits are set, so that the
-// product of two primes has all bits of the modulus.
+// nextPrime returns the next prime of the stream. bits is a multiple of 4. Its two highest bits are
+// set, so that the product of two primes has all bits of the modulus.
 func nextPrime(stream io.Reader, bits int, e *big.Int) *big.Int {
 	one := big.NewInt(1)
-	candidate := make([]byte, bits/8)
+	candidate := make([]byte, (bits+7)/8)
+	spare := 8*len(candidate) - bits
 	for {
 		if _, err := io.ReadFull(stream, candidate); err != nil {
 			panic(err) // SHAKE256 has no end
 		}
-		candidate[0] |= 0xc0
+		candidate[0] = candidate[0]&(0xff>>spare) | 0xc0>>spare
 		candidate[len(candidate)-1] |= 1
 		p := new(big.Int).SetBytes(candidate)
 		// 20 rounds of Miller-Rabin with bases that depend on p only, and a Lucas test.
-		if new(big.Int).GCD(nil, nil, new(big.Int).Sub(p, one), e).Cmp(one) == 0 && p.ProbablyPrime(20) {
+		if !hasSmallFactor(p) && new(big.Int).GCD(nil, nil, new(big.Int).Sub(p, one), e).Cmp(one) == 0 && p.ProbablyPrime(20) {
 			return p
 		}
 	}
+}
+
+// oddPrimes are the odd primes below 8192, in groups whose products have less than 64 bits.
+var oddPrimes = func() (groups [][]uint64) {
+	const limit = 8192
+	var composite [limit]bool
+	product := uint64(1)
+	for p := uint64(3); p < limit; p += 2 {
+		if composite[p] {
+			continue
+		}
+		for multiple := p * p; multiple < limit; multiple += p {
+			composite[multiple] = true
+		}
+		if len(groups) == 0 || product > math.MaxInt64/p {
+			groups, product = append(groups, nil), 1
+		}
+		groups[len(groups)-1] = append(groups[len(groups)-1], p)
+		product *= p
+	}
+	return groups
+}()
+
+// hasSmallFactor reports whether an odd prime below 8192 divides n, which is larger. It spares
+// most of the numbers that are not prime a test that takes milliseconds.
+func hasSmallFactor(n *big.Int) bool {
+	divisor, rest := new(big.Int), new(big.Int)
+	for _, group := range oddPrimes {
+		product := uint64(1)
+		for _, p := range group {
+			product *= p
+		}
+		r := rest.Mod(n, divisor.SetUint64(product)).Uint64()
+		for _, p := range group {
+			if r%p == 0 {
+				return true
+			}
+		}
+	}
+	return false
 }
