@@ -13,9 +13,10 @@ import (
 // maxDecompressed is the most bytes that decompression makes.
 const maxDecompressed = 64 << 20
 
-func init() {
-	functions["compress"] = function{2, func(in [][]byte) (Result, error) { return compress(string(in[0]), in[1]) }}
-	functions["decompress"] = function{2, func(in [][]byte) (Result, error) { return decompress(string(in[0]), in[1], maxDecompressed) }}
+// The functions of compressed content.
+var compressionFunctions = map[string]function{
+	"compress":   {2, func(in [][]byte) (Result, error) { return compress(string(in[0]), in[1]) }},
+	"decompress": {2, func(in [][]byte) (Result, error) { return decompress(string(in[0]), in[1], maxDecompressed) }},
 }
 
 // compress compresses content in a format of the Compression standard: gzip, deflate, deflate-raw.

@@ -13,11 +13,12 @@ import (
 	"golang.org/x/text/transform"
 )
 
-func init() {
-	functions["encodingName"] = function{1, func(in [][]byte) (Result, error) { return encodingName(string(in[0])) }}
-	functions["decodeWithTable"] = function{3, func(in [][]byte) (Result, error) {
+// The functions of the encodings of text.
+var decodingFunctions = map[string]function{
+	"encodingName": {1, func(in [][]byte) (Result, error) { return encodingName(string(in[0])) }},
+	"decodeWithTable": {3, func(in [][]byte) (Result, error) {
 		return decodeWithTable(string(in[0]), string(in[1]) == "last", in[2])
-	}}
+	}},
 }
 
 // encodingName returns the name that the Encoding standard has for a label in lower case without

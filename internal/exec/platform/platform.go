@@ -25,7 +25,6 @@ package platform
 import (
 	"errors"
 	"fmt"
-	"maps"
 )
 
 // Result is what a function computes.
@@ -73,12 +72,19 @@ type function struct {
 
 // functions are the functions by the name that a part of the platform calls them. Each file of
 // this package has those of its topic.
-var functions = join(hashFunctions, cipherFunctions, keyFunctions, signatureFunctions, bodyFunctions)
+var functions = join(hashFunctions, cipherFunctions, keyFunctions, signatureFunctions, bodyFunctions,
+	urlFunctions, compressionFunctions, decodingFunctions)
 
+// join panics if two topics have a function of the same name.
 func join(topics ...map[string]function) map[string]function {
 	all := map[string]function{}
 	for _, topic := range topics {
-		maps.Copy(all, topic)
+		for name, f := range topic {
+			if _, ok := all[name]; ok {
+				panic("two functions of the platform are called " + name)
+			}
+			all[name] = f
+		}
 	}
 	return all
 }

@@ -5,25 +5,29 @@ import (
 	"strings"
 )
 
-func init() {
-	functions["url.parse"] = function{1, func(in [][]byte) (Result, error) {
-		return urlResult(parseURL(string(in[0]), nil))
-	}}
-	functions["url.resolve"] = function{2, func(in [][]byte) (Result, error) {
-		base, ok := parseURL(string(in[1]), nil)
-		if !ok {
-			return Result{}, errInvalidURL
-		}
-		return urlResult(parseURL(string(in[0]), base))
-	}}
-	// url.set changes a member of a URL: its href, the name of the member, the value.
-	functions["url.set"] = function{3, func(in [][]byte) (Result, error) {
-		u, ok := parseURL(string(in[0]), nil)
-		if !ok {
-			return Result{}, errInvalidURL
-		}
-		return urlResult(u.set(string(in[1]), string(in[2])), true)
-	}}
+// The functions of URLs.
+var urlFunctions = map[string]function{
+	"url.parse":   {1, func(in [][]byte) (Result, error) { return urlResult(parseURL(string(in[0]), nil)) }},
+	"url.resolve": {2, resolveURL},
+	"url.set":     {3, setPartOfURL},
+}
+
+func resolveURL(in [][]byte) (Result, error) {
+	base, ok := parseURL(string(in[1]), nil)
+	if !ok {
+		return Result{}, errInvalidURL
+	}
+	return urlResult(parseURL(string(in[0]), base))
+}
+
+// setPartOfURL changes a member of a URL: in[0] is its href, in[1] the name of the member, in[2]
+// the value.
+func setPartOfURL(in [][]byte) (Result, error) {
+	u, ok := parseURL(string(in[0]), nil)
+	if !ok {
+		return Result{}, errInvalidURL
+	}
+	return urlResult(u.set(string(in[1]), string(in[2])), true)
 }
 
 // maxURL is the maximum length of a URL and of its parts, in bytes of UTF-8. Longer ones are
