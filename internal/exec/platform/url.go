@@ -21,10 +21,10 @@ func resolveURL(in [][]byte) (Result, error) {
 }
 
 // setPartOfURL changes a member of a URL: in[0] is its href, in[1] the name of the member, in[2]
-// the value.
+// the value. The href may be longer than maxURL, because the parser escapes characters.
 func setPartOfURL(in [][]byte) (Result, error) {
-	u, ok := parseURL(string(in[0]), nil)
-	if !ok {
+	u := &urlRecord{port: -1}
+	if !u.parse(string(in[0]), nil, noState) {
 		return Result{}, errInvalidURL
 	}
 	return urlResult(u.set(string(in[1]), string(in[2])), true)

@@ -81,6 +81,17 @@ func TestLongURLs(t *testing.T) {
 	}
 }
 
+// The parts of a URL can be changed also if its text is longer than the input was.
+func TestChangesOfLongURLs(t *testing.T) {
+	u, ok := href(t, "url.parse", "http://h/"+strings.Repeat("\u00e9", 500_000))
+	if !ok || len(u) < 2<<20 {
+		t.Fatalf("%d characters", len(u))
+	}
+	if changed, ok := href(t, "url.set", u, "hash", "x"); !ok || changed != u+"#x" {
+		t.Error("the hash did not change")
+	}
+}
+
 // A domain that is converted to or from punycode is short: the time of a conversion grows with the
 // square of the length. Other domains may be long.
 func TestLongDomains(t *testing.T) {
