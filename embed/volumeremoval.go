@@ -94,6 +94,9 @@ func (d *Daybook) removalBlockers(ctx context.Context, v events.VolumeInfo) (fac
 			*part.into = append(*part.into, retention.ExecutionKey{Tenant: pair[0], ExecutionID: pair[1]})
 		}
 	}
+	for _, pair := range found.MigratedHeaps {
+		facts.MigratedHeaps = append(facts.MigratedHeaps, retention.HeapKey{Tenant: pair[0], Heap: pair[1]})
+	}
 	if n := len(facts.Running); n > 0 {
 		var names []string
 		for _, r := range facts.Running[:min(n, maxNamedExecutions)] {

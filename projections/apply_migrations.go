@@ -8,7 +8,7 @@ func (a *applier) applyHeapMigrated(e *events.Event, d *events.HeapMigrated) err
 	if d.Verdict != events.MigrationDone {
 		return nil // readers of events show it
 	}
-	if err := a.exec(a.s.migrate, e.Seq, e.Tenant, d.Heap, d.Engine.ID, d.NewHeap); err != nil {
+	if err := a.exec(a.s.migrate, e.Seq, e.Tenant, d.Heap, d.Engine.ID, d.NewHeap, d.Size, orNull(d.Parent), d.LastExecutionID, e.Time.UnixMilli()); err != nil {
 		return err
 	}
 	row := []any{e.Tenant, d.NewHeap, e.Seq, d.Size, d.Engine.ID, orNull(d.Parent), d.LastExecutionID, e.Time.UnixMilli()}

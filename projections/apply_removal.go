@@ -43,14 +43,17 @@ func (s *removalStatements) queries() []statementDef {
 		{&s.dropNotes, `DELETE FROM anomalies WHERE seq <= ? AND seq NOT IN (SELECT seq FROM kept_events)`},
 		{&s.dropUnknown, `DELETE FROM unknown_events WHERE seq <= ? AND seq NOT IN (SELECT seq FROM kept_events)`},
 		{&s.dropMigrations, `DELETE FROM migrations WHERE seq <= ? AND seq NOT IN (SELECT seq FROM kept_events)`},
-		// Heaps whose first producer is dropped and that a remaining run produced too.
-		{&s.reassignedHeaps, `SELECT h.tenant, h.heap, h.size, h.engine_id, h.collected_seq, h.collected_at, h.lost_seq, x.execution_id, x.input_heap, x.completed_at, min(x.last_seq)
-			FROM heaps h JOIN executions x ON x.tenant = h.tenant AND x.output_heap = h.heap
-			WHERE h.seq <= ? AND h.seq NOT IN (SELECT seq FROM kept_events) GROUP BY h.tenant, h.heap ORDER BY h.tenant, h.heap`},
+		// Heaps whose first producer is dropped and that a remaining run or migration produced too.
+		{&s.reassignedHeaps, `WITH dropped AS (SELECT * FROM heaps WHERE seq <= ? AND seq NOT IN (SELECT seq FROM kept_events)),
+			producers (tenant, heap, seq, size, engine_id, execution_id, parent, created_at) AS (
+				SELECT h.tenant, h.heap, x.last_seq, h.size, h.engine_id, x.execution_id, x.input_heap, x.completed_at FROM dropped h JOIN executions x ON x.tenant = h.tenant AND x.output_heap = h.heap
+				UNION ALL SELECT h.tenant, h.heap, m.seq, m.size, m.engine_id, m.execution_id, m.parent, m.created_at FROM dropped h JOIN migrations m ON m.tenant = h.tenant AND m.new_heap = h.heap)
+			SELECT h.tenant, h.heap, h.collected_seq, h.collected_at, h.lost_seq, p.size, p.engine_id, p.execution_id, p.parent, p.created_at, min(p.seq)
+			FROM producers p JOIN heaps h ON h.tenant = p.tenant AND h.heap = p.heap GROUP BY p.tenant, p.heap ORDER BY p.tenant, p.heap`},
 		{&s.dropHeaps, `DELETE FROM heaps WHERE seq <= ? AND seq NOT IN (SELECT seq FROM kept_events)`},
 		{&s.putHeap, `INSERT INTO heaps VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`},
 		{&s.tags, `SELECT t.tenant, t.heap, t.tags FROM tagged t WHERE t.effective <= ?
-			AND NOT EXISTS (SELECT 1 FROM executions x WHERE x.tenant = t.tenant AND x.output_heap = t.heap)
+			AND NOT EXISTS (SELECT 1 FROM executions x WHERE x.tenant = t.tenant AND x.output_heap = t.heap AND x.tags IS NOT NULL AND x.status = 'completed')
 			AND NOT EXISTS (SELECT 1 FROM tag_edits d WHERE d.tenant = t.tenant AND d.heap = t.heap AND d.effective = t.effective)
 			ORDER BY t.tenant, t.heap`},
 		{&s.dropTags, `DELETE FROM tagged WHERE tenant = ? AND heap = ?`},
@@ -136,8 +139,8 @@ func (a *applier) readKept(d *events.LedgerVolumeRemoved) error {
 	return nil
 }
 
-// dropHeaps drops the heaps whose first producer is dropped. If a remaining run produced the
-// same heap, that run becomes the first producer.
+// dropHeaps drops the heaps whose first producer is dropped. If a remaining run or migration
+// produced the same heap, it becomes the first producer.
 func (a *applier) dropHeaps(last uint64) error {
 	type heap struct {
 		tenant, heap, engine, execution string
@@ -153,7 +156,7 @@ func (a *applier) dropHeaps(last uint64) error {
 	var list []heap
 	for rows.Next() {
 		var h heap
-		if err := rows.Scan(&h.tenant, &h.heap, &h.size, &h.engine, &h.collected, &h.collectedAt, &h.lost, &h.execution, &h.parent, &h.made, &h.seq); err != nil {
+		if err := rows.Scan(&h.tenant, &h.heap, &h.collected, &h.collectedAt, &h.lost, &h.size, &h.engine, &h.execution, &h.parent, &h.made, &h.seq); err != nil {
 			return errors.Join(err, rows.Close())
 		}
 		list = append(list, h)
@@ -169,7 +172,8 @@ func (a *applier) dropHeaps(last uint64) error {
 	return nil
 }
 
-// dropTags drops current tags that only dropped events had set.
+// dropTags drops current tags that only dropped events had set. What remains of a tag is its
+// edit, or the end of a run whose edit is not recorded yet.
 func (a *applier) dropTags(last uint64) error {
 	type tagged struct{ tenant, heap, tags string }
 	rows, err := a.bind(a.s.tags).QueryContext(a.ctx, last)

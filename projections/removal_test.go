@@ -180,9 +180,8 @@ func (b *intactHistory) move() {
 	switch b.IntN(35) {
 	case 34:
 		if len(b.heaps) > 0 {
-			// Not a heap that a run left too. For the tags of such a heap, which two engines
-			// would have to make with equal bytes, a removal and a rebuild can differ.
-			old, made := b.heaps[b.IntN(len(b.heaps))], 20+b.IntN(8)
+			// Also a heap that a run left too, as after a return to an earlier engine.
+			old, made := b.heaps[b.IntN(len(b.heaps))], b.IntN(28)
 			if !slices.Contains(b.heaps, made) {
 				b.heaps = append(b.heaps, made)
 			}
@@ -342,7 +341,7 @@ func TestRemovalLeavesWhatARebuildFinds(t *testing.T) {
 				if err != nil || len(rests.Running) > 0 {
 					t.Fatalf("%v are running, error %v", rests.Running, err)
 				}
-				plan, err := retention.PlanVolume(t.Context(), store, v.Last, retention.VolumeFacts{Later: pairs(rests.LaterEvents), FirstProducers: pairs(rests.Producers)})
+				plan, err := retention.PlanVolume(t.Context(), store, v.Last, retention.VolumeFacts{Later: pairs(rests.LaterEvents), FirstProducers: pairs(rests.Producers), MigratedHeaps: heapKeys(rests.MigratedHeaps)})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -383,4 +382,71 @@ func pairs(list [][2]string) (runs []retention.ExecutionKey) {
 		runs = append(runs, retention.ExecutionKey{Tenant: p[0], ExecutionID: p[1]})
 	}
 	return runs
+}
+
+func heapKeys(list [][2]string) (heaps []retention.HeapKey) {
+	for _, p := range list {
+		heaps = append(heaps, retention.HeapKey{Tenant: p[0], Heap: p[1]})
+	}
+	return heaps
+}
+
+// The tags of a heap that exists because a migration made it again stay, although the run that
+// left it first is dropped. Of the refused migrations to an engine only the newest stays.
+func TestRemovalKeepsTagsOfMigratedHeap(t *testing.T) {
+	t.Parallel()
+	for _, isLater := range []bool{false, true} { // the migration is in a later volume
+		store := storetest.Start(t)
+		opts := projections.Options{Path: filepath.Join(t.TempDir(), "live.db"), Texts: store}
+		s := open(t, opts)
+		follow(t, s, store)
+		b := &intactHistory{t: t, store: store, clock: began}
+		other := events.Engine{ID: "engine"}
+		made := &events.HeapMigrated{Heap: heap(2), Engine: other, Verdict: events.MigrationDone, NewHeap: heap(1), Size: 1 << 20, LastExecutionID: id(9), Actor: client}
+		b.add(requested(1), started(1, 1, fresh, ""), ended(1, events.StatusCompleted, leaving(heap(1), "")))
+		if isLater { // its bytes are lost, its tags are not
+			b.add(tagged(heap(1), tags{"kind": "good"}, events.EditSet, 0), &events.BlobsLost{Volume: 1, Blobs: []events.LostContent{{Kind: "heap", SHA256: heap(1)}}, Actor: client})
+		} else {
+			b.add(&events.HeapCollected{Heap: heap(1)}, made, tagged(heap(1), tags{"kind": "good"}, events.EditSet, 0))
+		}
+		for range 3 {
+			b.add(&events.HeapMigrated{Heap: heap(3), Engine: other, Verdict: events.MigrationDifferent, Actor: client})
+		}
+		newest := b.last
+		v, err := store.Rotate(t.Context(), stream.RotateOptions{Reason: events.VolumeAsked, Actor: client, Close: func(_ context.Context, last uint64) (*events.ClosingCheckpoint, error) {
+			return &events.ClosingCheckpoint{Origin: "o", Size: last, RootHash: "r", Note: "n"}, nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.add(made)
+		if err := s.Wait(t.Context(), b.last); err != nil {
+			t.Fatal(err)
+		}
+		rests, err := s.Dependents(t.Context(), v.Last)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan, err := retention.PlanVolume(t.Context(), store, v.Last, retention.VolumeFacts{Later: pairs(rests.LaterEvents), FirstProducers: pairs(rests.Producers), MigratedHeaps: heapKeys(rests.MigratedHeaps)})
+		if err != nil || plan.Kept != 0 || !slices.Contains(plan.Keep, newest) || slices.Contains(plan.Keep, newest-1) {
+			t.Errorf("the plan %+v, %v", plan, err)
+		}
+		seq, err := store.Remove(t.Context(), stream.RemoveOptions{Volume: 1, Keep: plan.Keep, RootHash: "r", Export: events.VolumeExport{SHA256: heap(1)}, Actor: client})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Wait(t.Context(), seq); err != nil {
+			t.Fatal(err)
+		}
+		if h, err := s.Heap(t.Context(), tenant, heap(1)); err != nil || h.Tags["kind"] != "good" {
+			t.Errorf("the heap has the tags %v, %v", h.Tags, err)
+		}
+		rebuiltOpts := projections.Options{Path: filepath.Join(t.TempDir(), "rebuilt.db"), Texts: store}
+		if err := projections.Rebuild(t.Context(), rebuiltOpts, store, seq); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(tables(t, rebuiltOpts.Path), tables(t, opts.Path)); diff != "" {
+			t.Errorf("-rebuilt +removed:\n%s", diff)
+		}
+	}
 }

@@ -17,6 +17,9 @@ type Dependents struct {
 	// after the position, and Producers those that were the first to leave a heap that
 	// is kept.
 	Running, LaterEvents, Producers [][2]string
+	// MigratedHeaps holds the tagged heaps that a migration made and that are kept, as pairs
+	// of tenant and heap.
+	MigratedHeaps [][2]string
 }
 
 // Dependents returns the dependents among the executions requested up to a position.
@@ -30,6 +33,8 @@ func (s *Store) Dependents(ctx context.Context, last uint64) (Dependents, error)
 		{&r.LaterEvents, `SELECT tenant, execution_id FROM executions WHERE requested_seq <= ?1 AND last_seq > ?1
 			UNION SELECT tenant, execution_id FROM tag_edits WHERE seq > ?1 AND effective <= ?1 AND execution_id IS NOT NULL`},
 		{&r.Producers, `SELECT tenant, execution_id FROM heaps WHERE seq <= ?1 AND collected_seq IS NULL`},
+		{&r.MigratedHeaps, `SELECT DISTINCT m.tenant, m.new_heap FROM migrations m JOIN heaps h ON h.tenant = m.tenant AND h.heap = m.new_heap
+			WHERE h.collected_seq IS NULL AND EXISTS (SELECT 1 FROM tag_edits t WHERE t.tenant = m.tenant AND t.heap = m.new_heap AND t.seq <= ?1)`},
 	} {
 		rows, err := s.reader.QueryContext(ctx, part.query, last)
 		if err != nil {

@@ -2,7 +2,7 @@ package projections
 
 // SchemaVersion is the version of the file layout. A file of another version is rebuilt
 // from the ledger.
-const SchemaVersion = 29
+const SchemaVersion = 30
 
 // Times are milliseconds since 1970 UTC. Bodies (source, result, error), actors and
 // usage are JSON as recorded.
@@ -74,8 +74,10 @@ CREATE TABLE IF NOT EXISTS heaps (
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS heaps_by_age ON heaps (tenant, seq);
 -- The heaps that migrations made of heaps of other engines. engine_id is that of new_heap.
+-- The other columns are those of a row of heaps.
 CREATE TABLE IF NOT EXISTS migrations (
-	seq INTEGER PRIMARY KEY, tenant TEXT NOT NULL, heap TEXT NOT NULL, engine_id TEXT NOT NULL, new_heap TEXT NOT NULL
+	seq INTEGER PRIMARY KEY, tenant TEXT NOT NULL, heap TEXT NOT NULL, engine_id TEXT NOT NULL, new_heap TEXT NOT NULL,
+	size INTEGER NOT NULL, parent TEXT, execution_id TEXT NOT NULL, created_at INTEGER NOT NULL
 );
 CREATE INDEX IF NOT EXISTS migrations_by_heap ON migrations (tenant, heap, engine_id, seq);
 CREATE INDEX IF NOT EXISTS migrations_by_result ON migrations (tenant, new_heap, seq);

@@ -68,7 +68,7 @@ func prepare(ctx context.Context, db *sql.DB) (*statements, error) {
 		{&s.lastChunk, `SELECT seq, first_byte, first_line, text, pieces FROM output WHERE execution = ? ORDER BY first_byte DESC, seq DESC LIMIT 1`},
 		{&s.deleteChunk, `DELETE FROM output WHERE seq = ?`},
 		{&s.heap, `INSERT OR IGNORE INTO heaps (tenant, heap, seq, size, engine_id, parent, execution_id, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`},
-		{&s.migrate, `INSERT OR REPLACE INTO migrations VALUES (?, ?, ?, ?, ?)`},
+		{&s.migrate, `INSERT OR REPLACE INTO migrations VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`},
 		{&s.migrateAgain, `UPDATE heaps SET seq = ?3, size = ?4, engine_id = ?5, parent = ?6, execution_id = ?7, created_at = ?8, collected_seq = NULL, collected_at = NULL, lost_seq = NULL
 			WHERE tenant = ?1 AND heap = ?2 AND (collected_seq IS NOT NULL OR lost_seq IS NOT NULL)`},
 		{&s.remake, `UPDATE heaps SET collected_seq = NULL, collected_at = NULL, lost_seq = NULL WHERE tenant = ? AND heap = ? AND (collected_seq IS NOT NULL OR lost_seq IS NOT NULL)`},

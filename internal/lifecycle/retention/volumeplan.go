@@ -11,6 +11,9 @@ import (
 // ExecutionKey identifies an execution.
 type ExecutionKey struct{ Tenant, ExecutionID string }
 
+// HeapKey identifies a heap.
+type HeapKey struct{ Tenant, Heap string }
+
 // VolumeFacts holds facts about the volumes up to a position that only the projections
 // know.
 type VolumeFacts struct {
@@ -20,6 +23,9 @@ type VolumeFacts struct {
 	Later []ExecutionKey
 	// FirstProducers lists the executions that first left a heap that still exists.
 	FirstProducers []ExecutionKey
+	// MigratedHeaps lists tagged heaps that exist and that a migration made, whichever runs
+	// left them too.
+	MigratedHeaps []HeapKey
 }
 
 // VolumePlan lists what to keep of removed volumes.
@@ -44,6 +50,7 @@ func PlanVolume(ctx context.Context, feed Feed, last uint64, facts VolumeFacts) 
 	f := &volumeState{
 		runs: map[ExecutionKey]*volumeRun{}, sessions: map[ExecutionKey]ExecutionKey{}, contexts: map[ExecutionKey]*volumeContext{}, deletedWebhooks: map[string]bool{},
 		turns: map[ExecutionKey]*volumeTurns{}, prompts: map[ExecutionKey][]ExecutionKey{}, deletedAgents: map[ExecutionKey]bool{}, collected: map[ExecutionKey]bool{}, gone: map[ExecutionKey]uint64{},
+		migrated: map[ExecutionKey]bool{}, verdicts: map[verdictKey]uint64{},
 	}
 	var plan VolumePlan
 	if err := readTo(ctx, feed, last, func(m events.Stored) error {
@@ -152,7 +159,14 @@ type volumeState struct {
 	produced, kept, collected map[ExecutionKey]bool
 	// gone holds the position of the newest event that a heap was collected or lost.
 	gone map[ExecutionKey]uint64
+	// migrated holds the heaps of VolumeFacts.MigratedHeaps. verdicts holds the position of
+	// the newest verdict about the migration of a heap to an engine.
+	migrated map[ExecutionKey]bool
+	verdicts map[verdictKey]uint64
 }
+
+// verdictKey identifies the verdicts of which only the newest has an effect.
+type verdictKey struct{ tenant, heap, engineID string }
 
 func (f *volumeState) context(tenant, key string) *volumeContext {
 	k := ExecutionKey{tenant, key}
@@ -194,6 +208,8 @@ func (f *volumeState) take(e *events.Event) {
 	case *events.HeapCollected:
 		f.collected[ExecutionKey{e.Tenant, d.Heap}] = true
 		f.gone[ExecutionKey{e.Tenant, d.Heap}] = e.Seq
+	case *events.HeapMigrated:
+		f.verdicts[verdictKey{e.Tenant, d.Heap, d.Engine.ID}] = e.Seq
 	case *events.LedgerVolumeOpened:
 		f.lose(e.Seq, d.LostBlobs)
 	case *events.BlobsLost:
@@ -285,6 +301,9 @@ func (f *volumeState) decide(facts VolumeFacts) {
 			hold(k)
 		}
 	}
+	for _, h := range facts.MigratedHeaps {
+		f.migrated[ExecutionKey{h.Tenant, h.Heap}] = true
+	}
 	for k, r := range f.runs {
 		switch {
 		case r.end == 0, r.logged && !r.entered, r.tags && r.heap != "" && !r.tagged:
@@ -344,13 +363,14 @@ func (f *volumeState) keeps(e *events.Event) bool {
 		return true // as above
 	case *events.HeapTagged:
 		h := ExecutionKey{e.Tenant, d.Heap}
-		return f.kept[h] || !f.produced[h]
+		return f.kept[h] || f.migrated[h] || !f.produced[h]
 	case *events.HeapCollected:
 		return f.kept[ExecutionKey{e.Tenant, d.Heap}]
 	case *events.HeapMigrated:
 		// Nothing else names a migrated heap that exists, and no run tries again after a difference.
 		h := ExecutionKey{e.Tenant, d.NewHeap}
-		return d.Verdict == events.MigrationDifferent || d.Verdict == events.MigrationDone && (e.Seq > f.gone[h] || f.kept[h])
+		isNewest := f.verdicts[verdictKey{e.Tenant, d.Heap, d.Engine.ID}] == e.Seq
+		return d.Verdict == events.MigrationDifferent && isNewest || d.Verdict == events.MigrationDone && (e.Seq > f.gone[h] || f.kept[h])
 	case *events.ContextUpdated, *events.ContextCleared, *events.ContextExpired, *events.ContextNoted:
 		return e.Seq >= f.context(e.Tenant, e.About()).reset
 	case *events.SessionEntryRecorded:
