@@ -44,7 +44,7 @@ func (r *replays) MigrateHeap(ctx context.Context, tenant, heap string, actor ev
 		WallMillis: found.WallTime.Milliseconds(), Sequence: found.Seq,
 	}
 	if diff := found.Difference; diff != nil {
-		answer.Difference = &httpapi.ReplayDifference{Part: diff.Part, Line: diff.Line, Call: diff.Call, Recorded: diff.Recorded, Replayed: diff.Replayed}
+		answer.Difference = &httpapi.ReplayDifference{Part: diff.Part, Line: diff.Line, Call: diff.Call, Artifact: diff.Artifact, Recorded: diff.Recorded, Replayed: diff.Replayed}
 		answer.Message = ""
 	}
 	return answer, nil

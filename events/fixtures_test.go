@@ -288,6 +288,7 @@ func later() []events.Data {
 		&events.ExecutionOutput{Hidden: &events.OutputExtent{Lines: 1, Bytes: 17, Open: true}},
 		&events.LedgerVolumeOpened{Lost: events.Lost{{From: 12, To: 12, NamedAt: 1051, Unreadable: true}}},
 		&events.ExecutionReplayed{Artifact: 2},
+		&events.HeapMigrated{Artifact: 2},
 		&events.HostReturned{
 			Fetch: &events.FetchRecord{
 				Decisions:   []events.FetchDecision{{Allowed: true, PolicySHA256: heapIn, Rule: "data.mcp.fetch.allow", AddedHeaders: []string{"authorization"}, Status: 302}, {PolicySHA256: heapIn, Rule: "data.mcp.fetch.allow"}},

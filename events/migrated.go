@@ -35,11 +35,12 @@ type HeapMigrated struct {
 	ExecutionsSHA256 string `json:"executions_sha256,omitempty"`
 	// ExecutionID is the execution whose replay differs, or that cannot be replayed. Part
 	// is what the first difference is about, Line the number of a line of output, Call
-	// that of a host call.
+	// that of a host call, Artifact that of an artifact.
 	ExecutionID string     `json:"execution_id,omitempty"`
 	Part        ReplayPart `json:"part,omitempty"`
 	Line        int64      `json:"line,omitempty"`
 	Call        int        `json:"call,omitempty"`
+	Artifact    int        `json:"artifact,omitempty"`
 	// Reason is why the heap was not migrated, for example "lineage_unknown".
 	Reason string `json:"reason,omitempty"`
 	// WallMillis is the duration of the replays in milliseconds.

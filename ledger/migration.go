@@ -51,6 +51,9 @@ func (m Migration) Why() string {
 		if m.Call > 0 {
 			where += fmt.Sprintf(", call %d", m.Call)
 		}
+		if m.Artifact > 0 {
+			where += fmt.Sprintf(", artifact %d", m.Artifact)
+		}
 		return fmt.Sprintf("the replay of execution %s by this engine differs from the record: %s", m.ExecutionID, where)
 	default:
 		return m.Reason

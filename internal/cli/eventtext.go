@@ -112,6 +112,9 @@ func migratedText(d events.HeapMigrated) string {
 	if d.Call > 0 {
 		text += fmt.Sprintf(", call %d", d.Call)
 	}
+	if d.Artifact > 0 {
+		text += fmt.Sprintf(", artifact %d", d.Artifact)
+	}
 	return text
 }
 

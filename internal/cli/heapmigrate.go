@@ -145,7 +145,7 @@ func (c *heapMigrateCmd) migrate(ctx context.Context, heaps []string, v *migrate
 		workers.Go(func() {
 			for i := range next {
 				a, err := c.api().MigrateHeap(ctx, heaps[i])
-				if err == nil && c.Retag && a.Body.Verdict == events.MigrationDone {
+				if err == nil && c.Retag && a.Body.Verdict == events.MigrationDone && a.Body.NewHeap != heaps[i] {
 					err = c.moveTags(ctx, heaps[i], a.Body.NewHeap)
 				}
 				_, refused := errors.AsType[*client.Error](err)
@@ -258,6 +258,9 @@ func printMigration(out *terminal.Screen, m client.MigratedHeap) error {
 		}
 		if m.Difference.Call > 0 {
 			out.Printf(", call %d", m.Difference.Call)
+		}
+		if m.Difference.Artifact > 0 {
+			out.Printf(", artifact %d", m.Difference.Artifact)
 		}
 		out.Printf("\n  recorded  %s\n  replayed  %s\n", terminal.OneLine(m.Difference.Recorded, 500), terminal.OneLine(m.Difference.Replayed, 500))
 	case m.Message != "":

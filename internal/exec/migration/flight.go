@@ -2,7 +2,11 @@ package migration
 
 import (
 	"context"
+	"errors"
 	"sync"
+
+	"daybook/ledger"
+	"daybook/runner"
 )
 
 // flights lets parallel requests for the same heap wait for the first of them.
@@ -14,7 +18,7 @@ type flights struct {
 type flight struct {
 	done chan struct{}
 	// result and err are valid once done is closed. isShared is false if they are only
-	// those of one request: its ctx ended.
+	// those of one request: its ctx or its share of time ended, or it got no place.
 	result   Result
 	err      error
 	isShared bool
@@ -22,7 +26,7 @@ type flight struct {
 
 // do calls fn, or waits for the call of another request with the same key. It calls fn after
 // that if the other result is of no use. usable reports whether a result of another request
-// is one of this request.
+// is one of this request. Once ctx is done, do no longer waits and returns its cause.
 func (f *flights) do(ctx context.Context, key string, usable func(Result) bool, fn func() (Result, error)) (Result, error) {
 	for {
 		f.mu.Lock()
@@ -56,6 +60,6 @@ func (f *flights) lead(ctx context.Context, key string, own *flight, fn func() (
 		close(own.done)
 	}()
 	own.result, own.err = fn()
-	own.isShared = own.err == nil || ctx.Err() == nil
+	own.isShared = own.err == nil || ctx.Err() == nil && !errors.Is(own.err, runner.ErrMigrationUnfinished) && ledger.CodeOf(own.err) != ledger.CodeExhausted
 	return own.result, own.err
 }

@@ -58,6 +58,10 @@ type Options struct {
 // defaultLeg is the default of Options.Leg.
 const defaultLeg = 20 * time.Second
 
+// minWait is the least time that a limited request waits for another one and for the
+// projections.
+const minWait = time.Second
+
 // Migrator migrates heaps. It is safe for concurrent use.
 type Migrator struct {
 	opts    Options
@@ -85,7 +89,8 @@ type Request struct {
 	// events.NotMigrated. A client makes the migration try again.
 	RunID string
 	// Limit, if not 0, is the time after which the migration ends with
-	// runner.ErrMigrationUnfinished and can be continued.
+	// runner.ErrMigrationUnfinished and can be continued. It includes the wait for the
+	// migration of another request.
 	Limit time.Duration
 	// After is a position whose events the lineage is read from, at least.
 	After uint64
@@ -127,7 +132,7 @@ type Result struct {
 func (r Result) Why() string {
 	switch r.Verdict {
 	case events.MigrationDifferent:
-		m := ledger.Migration{HeapMigrated: events.HeapMigrated{Verdict: r.Verdict, ExecutionID: r.ExecutionID, Part: r.Difference.Part, Line: r.Difference.Line, Call: r.Difference.Call}}
+		m := ledger.Migration{HeapMigrated: events.HeapMigrated{Verdict: r.Verdict, ExecutionID: r.ExecutionID, Part: r.Difference.Part, Line: r.Difference.Line, Call: r.Difference.Call, Artifact: r.Difference.Artifact}}
 		if r.hidesTexts || r.Difference.Recorded == "" && r.Difference.Replayed == "" {
 			return m.Why()
 		}
@@ -170,15 +175,24 @@ func (m *Migrator) Migrate(ctx context.Context, r Request) (Result, error) {
 	usable := func(found Result) bool {
 		return r.RunID != "" || found.Verdict != events.MigrationDifferent || !found.IsRecorded
 	}
-	result, err := m.flights.do(ctx, r.Tenant+" "+r.Heap, usable, func() (Result, error) {
+	waiting := ctx
+	if r.Limit > 0 {
+		var stop context.CancelFunc
+		waiting, stop = context.WithTimeoutCause(ctx, max(r.Limit, minWait), runner.ErrMigrationUnfinished)
+		defer stop()
+	}
+	result, err := m.flights.do(waiting, r.Tenant+" "+r.Heap, usable, func() (Result, error) {
 		recorded, err := m.recorded(ctx, r, unknown)
 		if err != nil || recorded.Verdict != "" {
 			return recorded, err
 		}
-		if err := m.opts.Sources.Wait(ctx, max(r.After, m.last.Load())); err != nil {
+		if err := m.opts.Sources.Wait(waiting, max(r.After, m.last.Load())); err != nil {
+			if waiting.Err() != nil {
+				err = context.Cause(waiting)
+			}
 			return unknown, err
 		}
-		return m.migrate(ctx, r, unknown)
+		return m.migrate(ctx, r, unknown, began)
 	})
 	result.WallTime = time.Since(began)
 	return result, err
@@ -205,17 +219,16 @@ func (m *Migrator) recorded(ctx context.Context, r Request, unknown Result) (Res
 	case d.Verdict == events.MigrationDifferent && r.RunID != "":
 		content := d.Content.Value()
 		found.ExecutionID = d.ExecutionID
-		found.Difference = &replay.Difference{Part: d.Part, Line: d.Line, Call: d.Call, Recorded: content.Recorded, Replayed: content.Replayed}
+		found.Difference = &replay.Difference{Part: d.Part, Line: d.Line, Call: d.Call, Artifact: d.Artifact, Recorded: content.Recorded, Replayed: content.Replayed}
 		found.hidesTexts = events.ContentKeyID(&d.HeapMigrated) != ""
 		return found, nil
 	}
 	return unknown, nil
 }
 
-// migrate makes a migration and records its verdict.
-func (m *Migrator) migrate(ctx context.Context, r Request, unknown Result) (Result, error) {
-	began := time.Now()
-	l, err := m.trace(ctx, r.Tenant, r.Heap, unknown.Engine)
+// migrate makes a migration and records its verdict. began is the start of the request.
+func (m *Migrator) migrate(ctx context.Context, r Request, unknown Result, began time.Time) (Result, error) {
+	l, err := m.traceInPlace(ctx, r, unknown.Engine)
 	if err != nil {
 		return m.refuse(ctx, r, unknown, err, began)
 	}
@@ -235,6 +248,19 @@ func (m *Migrator) migrate(ctx context.Context, r Request, unknown Result) (Resu
 	}
 	x.result.Verdict, x.result.NewHeap = events.MigrationDone, x.restored
 	return x.result, nil
+}
+
+// traceInPlace is trace in a place of Request.Enter, because a lineage can be long and its
+// recordings large.
+func (m *Migrator) traceInPlace(ctx context.Context, r Request, engine events.Engine) (*lineage, error) {
+	if r.Enter != nil {
+		leave, err := r.Enter(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer leave()
+	}
+	return m.trace(ctx, r.Tenant, r.Heap, engine)
 }
 
 // refuse returns the result of a migration that failed with an error. It records the verdict
@@ -365,7 +391,7 @@ func (x *chain) recordDifference(ctx context.Context, rec *ledger.Recording, rep
 	r := &x.result
 	r.Verdict, r.ExecutionID, r.Difference, r.hidesTexts = events.MigrationDifferent, rec.Request.ExecutionID, report.Difference, rec.Request.ContentKeyID() != ""
 	d := r.event(x.Request, x.began)
-	d.From, d.Part, d.Line, d.Call = x.restored, report.Difference.Part, report.Difference.Line, report.Difference.Call
+	d.Part, d.Line, d.Call, d.Artifact = report.Difference.Part, report.Difference.Line, report.Difference.Call, report.Difference.Artifact
 	d.FirstExecutionID, d.LastExecutionID = x.lineage.first, x.lineage.last
 	d.Content = events.Plain(events.ReplayedContent{Recorded: report.Difference.Recorded, Replayed: report.Difference.Replayed})
 	r.Seq, err = x.opts.Ledger.RecordMigration(ctx, x.Tenant, rec, d, nil)

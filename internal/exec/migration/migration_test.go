@@ -286,6 +286,118 @@ func TestMigrationIsTakenOver(t *testing.T) {
 	both.Wait()
 }
 
+// signalling closes a channel when the metadata of a heap is read with a context that has a
+// value.
+type signalling struct {
+	migration.Heaps
+	read func()
+}
+
+type signalKey struct{}
+
+func (h signalling) HeapInfo(ctx context.Context, tenant, hash string) (events.HeapInfo, error) {
+	info, err := h.Heaps.HeapInfo(ctx, tenant, hash)
+	if ctx.Value(signalKey{}) != nil {
+		h.read()
+	}
+	return info, err
+}
+
+// A run does not wait for the migration of another request for longer than its share of time,
+// and a request of a client does not end with the share of a run or for lack of its place.
+func TestMigrationsWaitForEachOther(t *testing.T) {
+	t.Parallel()
+	s := newTestServer(t)
+	heaps := s.chain(2)
+	run := migration.Request{Tenant: events.DefaultTenant, Heap: heaps[1], Actor: tester, RunID: "019ab3c4-6a3e-7c51-8f0e-2b9d54e1a7f3", After: s.last(), Limit: time.Nanosecond}
+	client := migration.Request{Tenant: events.DefaultTenant, Heap: heaps[1], Actor: tester, After: s.last()}
+	m := s.migrator(time.Nanosecond, 0)
+	entered, waiting := make(chan struct{}), make(chan struct{})
+	busy := client
+	busy.Enter = func(context.Context) (func(), error) {
+		close(entered)
+		<-waiting
+		return nil, &ledger.Error{Code: ledger.CodeExhausted, Message: "busy"}
+	}
+	var all sync.WaitGroup
+	all.Go(func() {
+		if r, err := m.Migrate(t.Context(), busy); ledger.CodeOf(err) != ledger.CodeExhausted {
+			t.Errorf("the client without a place: %+v, %v", r, err)
+		}
+	})
+	<-entered
+	if r, err := m.Migrate(t.Context(), run); !errors.Is(err, runner.ErrMigrationUnfinished) {
+		t.Errorf("the run that waits: %+v, %v", r, err)
+	}
+	all.Go(func() {
+		longer := run
+		longer.Limit = patience
+		if r, err := m.Migrate(t.Context(), longer); err != nil || r.Verdict != events.MigrationDone {
+			t.Errorf("the run after the client without a place: %+v, %v", r, err)
+		}
+	})
+	close(waiting)
+	all.Wait()
+
+	// The run reaches the first heap only, and the client continues.
+	heaps = s.chain(2)
+	read := make(chan struct{})
+	first := true
+	s.workers.before = func(int64) error {
+		if first {
+			first = false
+			<-read // the client waits, or is about to
+		}
+		return nil
+	}
+	run.Heap, client.Heap, run.After = heaps[1], heaps[1], s.last()
+	m = migration.New(migration.Options{
+		Replayer: replay.New(replay.Options{Workers: s.workers, Heaps: s.store, ExplainRemoval: s.ledger.ExplainRemoval}),
+		Ledger:   s.ledger, Sources: s.sources, Heaps: signalling{s.store, sync.OnceFunc(func() { close(read) })}, Memory: memory{}, Leg: time.Nanosecond,
+	})
+	all.Go(func() {
+		if r, err := m.Migrate(t.Context(), run); err != nil && !errors.Is(err, runner.ErrMigrationUnfinished) {
+			t.Errorf("the run: %+v, %v", r, err)
+		}
+	})
+	all.Go(func() {
+		if r, err := m.Migrate(context.WithValue(t.Context(), signalKey{}, true), client); err != nil || r.Verdict != events.MigrationDone {
+			t.Errorf("the client: %+v, %v", r, err)
+		}
+	})
+	all.Wait()
+}
+
+// recordings counts the recordings that are read.
+type recordings struct {
+	migration.Ledger
+	count atomic.Int64
+}
+
+func (r *recordings) Recording(ctx context.Context, tenant, execution string) (*ledger.Recording, error) {
+	r.count.Add(1)
+	return r.Ledger.Recording(ctx, tenant, execution)
+}
+
+// A request reads the recordings of a lineage in its place, not before.
+func TestLineageIsReadInPlace(t *testing.T) {
+	t.Parallel()
+	s := newTestServer(t)
+	heaps := s.chain(2)
+	l := &recordings{Ledger: s.ledger}
+	m := migration.New(migration.Options{
+		Replayer: replay.New(replay.Options{Workers: s.workers, Heaps: s.store, ExplainRemoval: s.ledger.ExplainRemoval}),
+		Ledger:   l, Sources: s.sources, Heaps: s.store, Memory: memory{},
+	})
+	refused := errors.New("no place")
+	_, err := m.Migrate(t.Context(), migration.Request{
+		Tenant: events.DefaultTenant, Heap: heaps[1], Actor: tester, After: s.last(), Enter: func(context.Context) (func(), error) { return nil, refused },
+	})
+	if !errors.Is(err, refused) || l.count.Load() != 0 {
+		t.Errorf("%d recordings are read, %v", l.count.Load(), err)
+	}
+}
+
 // Each way in which a lineage is broken has its reason.
 func TestBrokenLineages(t *testing.T) {
 	t.Parallel()
