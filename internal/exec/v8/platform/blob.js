@@ -11,6 +11,7 @@ const TextEncoder = platform.original("globalThis", "TextEncoder");
 const TextDecoder = platform.original("globalThis", "TextDecoder");
 const encodeWith = platform.method("TextEncoder.prototype", "encode");
 const decodeWith = platform.method("TextDecoder.prototype", "decode");
+const floor = platform.original("Math", "floor");
 const now = platform.original("Date", "now");
 const encoder = new TextEncoder();
 
@@ -89,11 +90,17 @@ const readParts = (parts) => {
   return list;
 };
 
-// clampIndex converts an index of slice, which counts from the end if it is negative.
+// clampIndex converts an index of slice, which counts from the end if it is negative. It rounds
+// as [Clamp] of Web IDL does: to the nearest integer, halves to the even one.
 const clampIndex = (value, size, otherwise) => {
   if (value === undefined) return otherwise;
-  const index = toLong(value);
-  return index < 0 ? (size + index > 0 ? size + index : 0) : index < size ? index : size;
+  const number = +value;
+  if (number !== number) return 0;
+  let index = number < -size ? -size : number > size ? size : number;
+  const below = floor(index);
+  const half = index - below;
+  index = half > 0.5 || (half === 0.5 && below % 2 !== 0) ? below + 1 : below;
+  return index < 0 ? size + index : index;
 };
 
 const secret = { __proto__: null }; // the first argument of a constructor that copies a blob
@@ -212,9 +219,15 @@ inspectable(Blob, "Blob", (blob) => {
 const getName = platform.uncurryThis(platform.ObjectGetOwnPropertyDescriptor(File.prototype, "name").get);
 const getModified = platform.uncurryThis(platform.ObjectGetOwnPropertyDescriptor(File.prototype, "lastModified").get);
 
+platform.addCloneable((value) => {
+  if (!isBlob(value)) return undefined;
+  const clone = () => (isFile(value) ? wrapFile(value, getName(value)) : wrap(bytesOfBlob(value), typeOf(value)));
+  return { __proto__: null, clone, transfer: undefined };
+});
+
 const internal = {
   __proto__: null,
   isBlob, isFile, bytesOf: bytesOfBlob, typeOf, nameOf: getName, newBlob: wrap, newFile: wrapFile,
-  encodeText, decodeText, decodeKeepingBOM, copyBytes, concatBytes, view,
+  encodeText, decodeText, decodeKeepingBOM, copyBytes, concatBytes, view, lengthOf,
 };
 return { Blob, File, internal };

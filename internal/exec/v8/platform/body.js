@@ -7,49 +7,59 @@ const { TypeError, isObject, bytesOf, original, ObjectGetOwnPropertyDescriptor, 
 const { toUSV, resolved, rejected, then } = platform.load("idl");
 const { internal: blobs } = platform.load("blob");
 const toLowerCase = platform.method("String.prototype", "toLowerCase");
-const slice = platform.method("String.prototype", "slice");
-const exec = platform.method("RegExp.prototype", "exec");
 const bufferOf = platform.getter("TypedArray.prototype", "buffer");
 const parseJSON = original("JSON", "parse");
 
 const newBody = (bytes, stream) => ({ __proto__: null, bytes, stream, used: false });
 const streams = () => platform.load("streams").internal;
 
-// paramsText returns the text of a URLSearchParams, or undefined for another value.
-const paramsText = (value) => {
+const contentOf = (body, type) => ({ __proto__: null, body, type });
+
+const extractBlob = (blob) => {
+  const type = blobs.typeOf(blob);
+  return contentOf(newBody(blobs.bytesOf(blob)), type === "" ? undefined : type);
+};
+
+const extractForm = (form) => {
+  const { bytes, type } = platform.load("formdata").internal.serialize(form);
+  return contentOf(newBody(bytes), type);
+};
+
+const isParams = (value) => {
   try {
-    platform.load("url");
-    return platform.method("URLSearchParams.prototype", "toString")(value);
+    platform.load("url").paramsState(value);
+    return true;
   } catch {
-    return undefined;
+    return false;
   }
 };
 
-// extract returns {body, type} of a BodyInit. type is undefined if the content has none.
-const extract = (init) => {
-  if (isObject(init)) {
-    if (blobs.isBlob(init)) {
-      const type = blobs.typeOf(init);
-      return { __proto__: null, body: newBody(blobs.bytesOf(init)), type: type === "" ? undefined : type };
-    }
-    const bytes = bytesOf(init);
-    if (bytes !== undefined) return { __proto__: null, body: newBody(blobs.copyBytes(bytes)), type: undefined };
-    const forms = platform.load("formdata").internal;
-    if (forms.isForm(init)) {
-      const form = forms.serialize(init);
-      return { __proto__: null, body: newBody(form.bytes), type: form.type };
-    }
-    const text = paramsText(init);
-    if (text !== undefined) {
-      return { __proto__: null, body: newBody(blobs.encodeText(text)), type: "application/x-www-form-urlencoded;charset=UTF-8" };
-    }
-    if (streams().isReadableStream(init)) {
-      if (streams().isDisturbed(init) || streams().isLocked(init)) throw new TypeError("Response body object should not be disturbed or locked");
-      return { __proto__: null, body: newBody(undefined, init), type: undefined };
-    }
-  }
-  return { __proto__: null, body: newBody(blobs.encodeText(toUSV(init))), type: "text/plain;charset=UTF-8" };
+const extractParams = (params) => {
+  const { paramsState, serializeQuery } = platform.load("url");
+  return contentOf(newBody(blobs.encodeText(serializeQuery(paramsState(params).list))), "application/x-www-form-urlencoded;charset=UTF-8");
 };
+
+const extractStream = (stream) => {
+  if (streams().isDisturbed(stream) || streams().isLocked(stream)) throw new TypeError("Response body object should not be disturbed or locked");
+  return contentOf(newBody(undefined, stream), undefined);
+};
+
+// convert converts a value as the union BodyInit of Web IDL does, which may call the value's
+// toString. It returns a function that extracts {body, type}; type is undefined if the content
+// has none. The constructors convert all their arguments before they extract the content.
+const convert = (value) => {
+  if (isObject(value)) {
+    if (blobs.isBlob(value)) return () => extractBlob(value);
+    if (bytesOf(value) !== undefined) return () => contentOf(newBody(blobs.copyBytes(bytesOf(value))), undefined);
+    if (platform.load("formdata").internal.isForm(value)) return () => extractForm(value);
+    if (isParams(value)) return () => extractParams(value);
+    if (streams().isReadableStream(value)) return () => extractStream(value);
+  }
+  const text = toUSV(value);
+  return () => extractText(text);
+};
+
+const extractText = (text) => contentOf(newBody(blobs.encodeText(text)), "text/plain;charset=UTF-8");
 
 const isUsed = (body) => body !== null && (body.used || (body.stream !== undefined && streams().isDisturbed(body.stream)));
 const isUnusable = (body) => isUsed(body) || (body !== null && body.stream !== undefined && streams().isLocked(body.stream));
@@ -81,50 +91,37 @@ const take = (body) => {
   return taken;
 };
 
-// readAll returns a promise of the bytes of a body, which is used afterwards. They must not be
-// changed, and a script must not get them.
+// readAll returns a promise of {bytes} of a body, which is used afterwards. The bytes must not be
+// changed, and a script must not get them: a promise reads then of its value, which a script may
+// have defined for all Uint8Arrays.
 const readAll = (body) => {
-  if (body === null) return resolved(blobs.encodeText(""));
+  if (body === null) return resolved({ __proto__: null, bytes: blobs.encodeText("") });
   if (isUnusable(body)) return rejected(new TypeError("Body is unusable: Body has already been read"));
   body.used = true;
   if (body.stream !== undefined) return streams().readAllBytes(body.stream);
   const { bytes } = body;
   body.bytes = undefined;
-  return resolved(bytes);
+  return resolved({ __proto__: null, bytes });
 };
 
-const consume = (body, convert) => then(readAll(body), convert);
+// ---- the members of the mixin -------------------------------------------------------
 
-// ---- content types ------------------------------------------------------------------
-
-const essencePattern = /^[\t\n\r ]*([!#$%&'*+\-.^_\x60|~0-9A-Za-z]+\/[!#$%&'*+\-.^_\x60|~0-9A-Za-z]+)[\t\n\r ]*(?:;|$)/;
-const boundaryPattern = /;[\t\n\r ]*boundary=(?:"((?:[^"\\]|\\[\s\S])*)"|([^;]*))/i;
-
-// contentType returns {essence, boundary, text} of the last valid Content-Type, or undefined.
-const contentType = (value) => {
-  if (value === null) return undefined;
-  const match = exec(essencePattern, value);
-  if (match === null) return undefined;
-  const boundary = exec(boundaryPattern, value);
-  let found;
-  if (boundary !== null) found = boundary[1] === undefined ? boundary[2] : boundary[1];
-  while (found !== undefined && found.length > 0 && (found[found.length - 1] === " " || found[found.length - 1] === "\t")) found = slice(found, 0, -1);
-  return { __proto__: null, essence: toLowerCase(match[1]), boundary: found };
-};
+// typeFrom returns the MIME type of a Content-Type header, which may be null, or undefined.
+const typeFrom = (header) => (header === null ? undefined : platform.load("mimetype").extract(header));
 
 const notForm = () => new TypeError('Content-Type was not one of "multipart/form-data" or "application/x-www-form-urlencoded".');
 
 // addMethods adds the members of the mixin to an interface. stateOf returns {body, type} of
 // an object, where type() is its Content-Type or null, and throws for an object of another type.
 const addMethods = (constructor, stateOf) => {
-  const withBody = (object, convert) => {
+  const withBody = (object, use) => {
     let state;
     try {
       state = stateOf(object);
     } catch (error) {
       return rejected(error);
     }
-    return consume(state.body, (bytes) => convert(bytes, state));
+    return then(readAll(state.body), ({ bytes }) => use(bytes, state));
   };
   const members = {
     get body() { return streamOf(stateOf(this).body); },
@@ -132,18 +129,19 @@ const addMethods = (constructor, stateOf) => {
     arrayBuffer() { return withBody(this, (bytes) => bufferOf(blobs.copyBytes(bytes))); },
     blob() {
       return withBody(this, (bytes, state) => {
-        const type = state.type();
-        return blobs.newBlob(bytes, contentType(type) === undefined ? "" : toLowerCase(type));
+        const type = typeFrom(state.type());
+        return blobs.newBlob(bytes, type === undefined ? "" : toLowerCase(platform.load("mimetype").serialize(type)));
       });
     },
     bytes() { return withBody(this, (bytes) => blobs.copyBytes(bytes)); },
     formData() {
       return withBody(this, (bytes, state) => {
-        const type = contentType(state.type());
+        const type = typeFrom(state.type());
         const forms = platform.load("formdata").internal;
         if (type !== undefined && type.essence === "multipart/form-data") {
-          if (type.boundary === undefined || type.boundary === "") throw new TypeError("Failed to parse body as FormData.");
-          return forms.parseMultipart(bytes, type.boundary);
+          const boundary = platform.load("mimetype").paramOf(type, "boundary");
+          if (boundary === undefined || boundary === "") throw new TypeError("Failed to parse body as FormData.");
+          return forms.parseMultipart(bytes, boundary);
         }
         if (type !== undefined && type.essence === "application/x-www-form-urlencoded") return forms.parseURLEncoded(bytes);
         throw notForm();
@@ -160,4 +158,4 @@ const addMethods = (constructor, stateOf) => {
   }
 };
 
-return { newBody, extract, isUsed, isUnusable, streamOf, clone, take, readAll, addMethods };
+return { newBody, convert, extractText, isUsed, isUnusable, streamOf, clone, take, readAll, addMethods };

@@ -73,9 +73,11 @@ platform.defineHidden(CryptoKey.prototype, inspectCustom, { inspect(depth, optio
 } }.inspect);
 
 // A copy has the same material, which nothing changes.
-platform.onClone((value) => {
+platform.addCloneable((value) => {
   const slots = slotsOf(value);
-  return slots === undefined ? undefined : newKey(slots.type, slots.extractable, slots.algorithm, slots.usages, slots.material);
+  if (slots === undefined) return undefined;
+  const clone = () => newKey(slots.type, slots.extractable, slots.algorithm, slots.usages, slots.material);
+  return { __proto__: null, clone, transfer: undefined };
 });
 
 return { CryptoKey, slotsOf, newKey, toArray };

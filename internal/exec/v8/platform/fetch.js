@@ -61,7 +61,7 @@ const send = (request, fail, resolve, reject) => {
     startFetch({ __proto__: null, method, url, redirect, headers: listOfPairs(headers), body }, fail, (answer) => resolve(newResponse(answer)), reject);
   };
   if (!hasBody) start(undefined);
-  else then(requests.readBody(request), start, reject);
+  else then(requests.readBody(request), ({ bytes }) => start(bytes), reject);
 };
 
 const { fetch } = {

@@ -1,6 +1,6 @@
 // FormData of the XMLHttpRequest standard, and its two forms as bytes.
 
-const { TypeError, isObject, newList, Uint8Array, host, replaceText, splitText } = platform;
+const { TypeError, isObject, newList, Uint8Array, host, replaceText } = platform;
 const { illegal, toUSV, needArguments, finish, define, pairIterable, inspectable, indexOf } = platform.load("idl");
 const { internal: blobs } = platform.load("blob");
 const { encodeText, decodeText, concatBytes, view } = blobs;
@@ -241,7 +241,7 @@ const parseMultipart = (bytes, boundary) => {
     if (end === -1) throw parseFailed();
     const body = view(bytes, part.at, end < part.at ? part.at : end);
     if (part.filename === undefined) {
-      entries[entries.length] = { __proto__: null, name: part.name, value: decodeText(body) };
+      entries[entries.length] = { __proto__: null, name: part.name, value: blobs.decodeKeepingBOM(body) };
     } else {
       const blob = blobs.newBlob(blobs.copyBytes(body), toLowerCase(part.type));
       entries[entries.length] = entryOf(part.name, blob, part.filename);
@@ -258,12 +258,12 @@ const hexValue = (code) => {
   return code >= 97 && code <= 102 ? code - 87 : -1;
 };
 
-const decodePercent = (text) => {
-  const bytes = encodeText(text);
-  const out = new Uint8Array(lengthOf(bytes));
+// decodePercent decodes bytes from start to end.
+const decodePercent = (bytes, start, end) => {
+  const out = new Uint8Array(end - start);
   let size = 0;
-  for (let i = 0; i < lengthOf(bytes); i++) {
-    const high = bytes[i] === 37 ? hexValue(bytes[i + 1]) : -1;
+  for (let i = start; i < end; i++) {
+    const high = bytes[i] === 37 && i + 2 < end ? hexValue(bytes[i + 1]) : -1;
     const low = high === -1 ? -1 : hexValue(bytes[i + 2]);
     if (low === -1) {
       out[size++] = bytes[i] === 43 ? 32 : bytes[i];
@@ -277,12 +277,16 @@ const decodePercent = (text) => {
 
 const parseURLEncoded = (bytes) => {
   const entries = newList();
-  const pairs = splitText(decodeText(bytes), "&");
-  for (let i = 0; i < pairs.length; i++) {
-    if (pairs[i] === "") continue;
-    const equals = indexOf(pairs[i], "=");
-    const name = decodePercent(equals === -1 ? pairs[i] : slice(pairs[i], 0, equals));
-    entries[entries.length] = { __proto__: null, name, value: equals === -1 ? "" : decodePercent(slice(pairs[i], equals + 1)) };
+  const length = lengthOf(bytes);
+  for (let start = 0; start < length;) {
+    let end = start;
+    let equals = -1;
+    for (; end < length && bytes[end] !== 38; end++) if (bytes[end] === 61 && equals === -1) equals = end;
+    if (end > start) {
+      const name = decodePercent(bytes, start, equals === -1 ? end : equals);
+      entries[entries.length] = { __proto__: null, name, value: equals === -1 ? "" : decodePercent(bytes, equals + 1, end) };
+    }
+    start = end + 1;
   }
   return wrap(entries);
 };

@@ -30,6 +30,14 @@ const choose = (value, member) => {
   return text;
 };
 
+// checkSignal returns a signal or null, and throws for another value.
+const checkSignal = (signal) => {
+  if (signal !== null && platform.load("abort").signalOf(signal) === undefined) {
+    throw new TypeError("Failed to construct 'Request': member signal is not of type AbortSignal.");
+  }
+  return signal;
+};
+
 // readInit reads a RequestInit, with its members in the order of Web IDL.
 const readInit = (value) => {
   const given = dictionary(value, "Request constructor");
@@ -39,7 +47,7 @@ const readInit = (value) => {
     const member = given[key];
     if (member !== undefined) init[key] = convert(member, key);
   };
-  take("body", (member) => member);
+  take("body", (member) => (member === null ? null : bodies.convert(member)));
   take("cache", choose);
   take("credentials", choose);
   take("duplex", choose);
@@ -51,16 +59,9 @@ const readInit = (value) => {
   take("redirect", choose);
   take("referrer", toUSV);
   take("referrerPolicy", choose);
-  take("signal", (member) => member);
+  take("signal", checkSignal);
   take("window", (member) => member);
   return init;
-};
-
-// checkSignal throws for a value that is no AbortSignal.
-const checkSignal = (signal) => {
-  if (platform.load("abort").signalOf(signal) === undefined) {
-    throw new TypeError("Failed to construct 'Request': member signal is not of type AbortSignal.");
-  }
 };
 
 const checkMethod = (method) => {
@@ -100,7 +101,11 @@ const applyReferrer = (state, referrer) => {
 
 // applyInit changes the state of a request as a RequestInit says.
 const applyInit = (state, init) => {
-  if ("window" in init && init.window !== null) throw new TypeError(`'window' option '${init.window}' must be null`);
+  if ("window" in init && init.window !== null) throw new TypeError("'window' option must be null");
+  if (platform.ObjectKeys(init).length > 0) {
+    state.referrer = "about:client";
+    state.referrerPolicy = "";
+  }
   if ("referrer" in init) applyReferrer(state, init.referrer);
   if ("referrerPolicy" in init) state.referrerPolicy = init.referrerPolicy;
   if (init.mode === "navigate") throw new TypeError("Request constructor: invalid request mode navigate.");
@@ -114,10 +119,7 @@ const applyInit = (state, init) => {
   if ("integrity" in init) state.integrity = init.integrity;
   if ("keepalive" in init) state.keepalive = init.keepalive;
   if ("method" in init) state.method = checkMethod(init.method);
-  if ("signal" in init) {
-    if (init.signal !== null) checkSignal(init.signal);
-    state.source = init.signal === null ? undefined : init.signal;
-  }
+  if ("signal" in init) state.source = init.signal === null ? undefined : init.signal;
   if (state.mode === "no-cors" && state.method !== "GET" && state.method !== "HEAD" && state.method !== "POST") {
     throw new TypeError(`'${state.method}' is unsupported in no-cors mode.`);
   }
@@ -127,16 +129,14 @@ const applyInit = (state, init) => {
 // applyBody sets the body of a request. input is the state of the request it is made from.
 const applyBody = (state, init, input) => {
   const given = init.body !== undefined && init.body !== null;
-  const inherited = "body" in init || input === undefined ? null : input.body;
+  const inherited = input === undefined ? null : input.body;
   if ((given || inherited !== null) && (state.method === "GET" || state.method === "HEAD")) {
     throw new TypeError("Request with GET/HEAD method cannot have body.");
   }
   state.body = null;
   if (given) {
-    const { body, type } = bodies.extract(init.body);
-    if (body.stream !== undefined && init.duplex === undefined) {
-      throw new TypeError("RequestInit: duplex option is required when sending a body.");
-    }
+    const { body, type } = init.body();
+    if (body.stream !== undefined) checkStream(state, init);
     state.body = body;
     if (type !== undefined && headersOf.getFrom(state.list, "content-type") === null) headersOf.addTo(state.list, "content-type", type);
   } else if (inherited !== null) {
@@ -144,6 +144,13 @@ const applyBody = (state, init, input) => {
     // The content moves to this request.
     state.body = bodies.take(inherited);
   }
+};
+
+// checkStream throws for a request whose body cannot be a stream.
+const checkStream = (state, init) => {
+  if (state.keepalive) throw new TypeError("Request constructor: a request with keepalive cannot have a stream as its body.");
+  if (init.duplex === undefined) throw new TypeError("RequestInit: duplex option is required when sending a body.");
+  if (state.mode === "no-cors") throw new TypeError('If request is made from ReadableStream, mode should be "same-origin" or "cors"');
 };
 
 let stateOf;
@@ -205,7 +212,7 @@ class Request {
 
   clone() {
     const state = stateOf(this);
-    if (bodies.isUnusable(state.body)) throw new TypeError("unusable");
+    if (bodies.isUnusable(state.body)) throw new TypeError("Request.clone: Body has already been consumed.");
     const copy = copyState(state);
     copy.body = bodies.clone(state.body);
     return wrap(copy);
@@ -246,7 +253,7 @@ inspectable(Request, "Request", (request) => {
 
 // read returns what fetch needs of a request: method, url, headers (a list of {name, lower, value}
 // that must not be changed), redirect, signal (the one that the script passed, or undefined), and
-// whether it has a body. readBody returns a promise of the bytes of the body, which is used
+// whether it has a body. readBody returns a promise of {bytes} of the body, which is used
 // afterwards.
 const internal = {
   __proto__: null,

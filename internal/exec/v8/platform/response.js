@@ -62,8 +62,9 @@ class Response {
 
   constructor(body = undefined, init = undefined) {
     // Web IDL converts both arguments before the steps of the constructor.
-    const content = body === null || body === undefined ? undefined : bodies.extract(body);
-    initialize(this.#state, readInit(init), content);
+    const extract = body === null || body === undefined ? undefined : bodies.convert(body);
+    const read = readInit(init);
+    initialize(this.#state, read, extract === undefined ? undefined : extract());
   }
 
   static error() {
@@ -76,12 +77,13 @@ class Response {
 
   static json(data, init = undefined) {
     needArguments(arguments, 1, "Response.json");
-    const text = typeof data === "symbol" ? undefined : stringify(data);
+    const read = readInit(init);
+    const text = stringify(data);
     if (text === undefined) throw new TypeError("Value is not JSON serializable");
-    const content = bodies.extract(text);
+    const content = bodies.extractText(text);
     content.type = "application/json";
     const state = newState();
-    initialize(state, readInit(init), content);
+    initialize(state, read, content);
     return wrap(state);
   }
 

@@ -319,7 +319,7 @@ const streamOfBytes = (content) => {
   const stream = state.newStream();
   let sent = false;
   bytes.setUp(stream, nothing, () => {
-    if (!sent && content.length > 0) {
+    if (!sent && blobs.lengthOf(content) > 0) {
       sent = true;
       bytes.controllerEnqueue(stream.controller, bytes.describeView(blobs.copyBytes(content)));
       return resolved(undefined);
@@ -331,23 +331,38 @@ const streamOfBytes = (content) => {
   return objectOf(stream);
 };
 
-// readAllBytes returns a promise of the bytes of a stream whose chunks must be Uint8Arrays.
+// readAllBytes returns a promise of {bytes} of a stream whose chunks must be Uint8Arrays. It is
+// rejected if there is no memory for them.
 const readAllBytes = (object) => {
   const stream = recordOf(object);
   const reader = state.acquire(stream, false);
   const chunks = newList();
   const deferred = newDeferred();
-  const step = () => state.read(reader, state.newRequest((chunk) => {
-    const view = isObject(chunk) && platform.host.kindOf(chunk) === "typedArray" && isUint8(chunk) ? bytesOf(chunk) : undefined;
-    if (view === undefined) {
-      const error = new TypeError("Received non-Uint8Array chunk");
-      idl.markHandled(state.cancel(stream, error));
-      deferred.reject(error);
+  const stop = (error) => {
+    idl.markHandled(state.cancel(stream, error));
+    deferred.reject(error);
+  };
+  const keep = (chunk) => {
+    if (!isObject(chunk) || platform.host.kindOf(chunk) !== "typedArray" || !isUint8(chunk)) {
+      stop(new TypeError("Received non-Uint8Array chunk"));
       return;
     }
-    chunks[chunks.length] = blobs.copyBytes(view);
+    try {
+      chunks[chunks.length] = blobs.copyBytes(bytesOf(chunk));
+    } catch (error) {
+      stop(error);
+      return;
+    }
     then(resolved(undefined), step); // many chunks that are there do not need a deep stack
-  }, () => deferred.resolve(blobs.concatBytes(chunks)), (error) => deferred.reject(error)));
+  };
+  const finishReading = () => {
+    try {
+      deferred.resolve({ __proto__: null, bytes: blobs.concatBytes(chunks) });
+    } catch (error) {
+      deferred.reject(error);
+    }
+  };
+  const step = () => state.read(reader, state.newRequest(keep, finishReading, deferred.reject));
   step();
   return deferred.promise;
 };

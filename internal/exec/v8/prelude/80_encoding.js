@@ -54,16 +54,23 @@ const writeUtf8 = (bytes, at, code) => {
   }
 };
 
-// bytesOf returns any BufferSource as bytes, or undefined.
+// bytesOf returns any BufferSource as bytes, or undefined. It has no bytes of a detached buffer.
 const bytesOf = (value) => {
-  switch (typeof value === "object" && value !== null ? host.kindOf(value) : "") {
-    case "arrayBuffer":
+  const kind = typeof value === "object" && value !== null ? host.kindOf(value) : "";
+  let buffer;
+  switch (kind) {
     case "sharedArrayBuffer":
       return new NativeUint8Array(value);
+    case "arrayBuffer":
+      return isDetached(value) ? new NativeUint8Array(0) : new NativeUint8Array(value);
     case "typedArray":
-      return new NativeUint8Array(TypedArrayPrototypeGetBuffer(value), TypedArrayPrototypeGetByteOffset(value), TypedArrayPrototypeGetByteLength(value));
+      buffer = TypedArrayPrototypeGetBuffer(value);
+      if (host.kindOf(buffer) === "arrayBuffer" && isDetached(buffer)) return new NativeUint8Array(0);
+      return new NativeUint8Array(buffer, TypedArrayPrototypeGetByteOffset(value), TypedArrayPrototypeGetByteLength(value));
     case "dataView":
-      return new NativeUint8Array(DataViewPrototypeGetBuffer(value), DataViewPrototypeGetByteOffset(value), DataViewPrototypeGetByteLength(value));
+      buffer = DataViewPrototypeGetBuffer(value);
+      if (host.kindOf(buffer) === "arrayBuffer" && isDetached(buffer)) return new NativeUint8Array(0);
+      return new NativeUint8Array(buffer, DataViewPrototypeGetByteOffset(value), DataViewPrototypeGetByteLength(value));
     default:
       return undefined;
   }
@@ -215,7 +222,7 @@ const bytesOf = (value) => {
       }
       if (byte < state.lower || byte > state.upper) {
         damage();
-        i--; // the byte starts anew
+        i--; // the byte may start a sequence
         continue;
       }
       state.lower = 0x80;

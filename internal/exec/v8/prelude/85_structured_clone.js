@@ -6,14 +6,12 @@
 
 const ArrayBufferPrototypeTransfer =
   NativeArrayBuffer.prototype.transfer === undefined ? undefined : uncurryThis(NativeArrayBuffer.prototype.transfer);
-const hasBufferGetter = (key) => ObjectGetOwnPropertyDescriptor(NativeArrayBuffer.prototype, key) !== undefined;
-const bufferIsDetached = hasBufferGetter("detached") ? getterOf(NativeArrayBuffer.prototype, "detached") : undefined;
 const bufferIsResizable = hasBufferGetter("resizable") ? getterOf(NativeArrayBuffer.prototype, "resizable") : undefined;
 const bufferMaxByteLength = hasBufferGetter("maxByteLength") ? getterOf(NativeArrayBuffer.prototype, "maxByteLength") : undefined;
 
 // cloneables has functions of the parts of the platform. Each receives an object. For one of its
-// own, it returns clone, which returns a copy (undefined if there is none), and transfer (undefined
-// if it cannot be transferred). transfer returns the object on the other side, and commit, which
+// own, it returns clone, which returns a copy (undefined if it cannot be cloned), and transfer
+// (undefined if it cannot be transferred). transfer returns the object on the other side, and commit, which
 // is called when everything else is copied.
 const cloneables = newList();
 const findCloneable = (value) => {
@@ -21,15 +19,6 @@ const findCloneable = (value) => {
     const found = cloneables[i](value);
     if (found !== undefined) return found;
   }
-};
-
-// onClone adds a function that returns the copy of an object of a part, and undefined for any
-// other value. Such objects cannot be transferred.
-const onClone = (cloner) => {
-  cloneables[cloneables.length] = (value) => {
-    const copy = cloner(value);
-    return copy === undefined ? undefined : { __proto__: null, clone: () => copy, transfer: undefined };
-  };
 };
 
 // cloneMessage(value, options, check) clones a value with the option transfer. It returns the
@@ -60,23 +49,14 @@ let cloneMessage;
   iterators[1] = ObjectGetPrototypeOf(""[SymbolIterator]());
   iterators[2] = ObjectGetPrototypeOf("".matchAll(/x/g));
   const registryUnregister = uncurryThis(FinalizationRegistry.prototype.unregister);
+  const neverRegistered = ObjectCreate(null); // a token
   const isRegistry = (value) => {
     if (ObjectGetPrototypeOf(value) === ObjectPrototype) return false; // nearly always
     try {
-      registryUnregister(value, value); // by a token never registered: no effect
+      registryUnregister(value, neverRegistered);
       return true;
     } catch {
       return false;
-    }
-  };
-
-  const isDetached = (buffer) => {
-    if (bufferIsDetached !== undefined) return bufferIsDetached(buffer);
-    try {
-      new NativeUint8Array(buffer);
-      return false;
-    } catch {
-      return true;
     }
   };
 

@@ -220,7 +220,7 @@ const newPlatform = () => ({
   startFetch,
   startOfRun: () => timeOrigin,
   warn: (text) => emit(levelWarn, text),
-  cloneMessage, onClone,
+  cloneMessage,
   addCloneable: (find) => { cloneables[cloneables.length] = find; },
   now: host.now,
   reportError: host.reportError,

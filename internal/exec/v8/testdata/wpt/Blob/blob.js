@@ -73,3 +73,12 @@ promise_test("methods need a blob", async () => {
   assert_throws_js(TypeError, () => Blob.prototype.slice.call({}));
   assert_throws_js(TypeError, () => Object.getOwnPropertyDescriptor(Blob.prototype, "size").get.call({}));
 });
+for (const [args, want] of [[[0, Infinity], "abcdef"], [[-Infinity, 2], "ab"], [[0, 2 ** 64], "abcdef"], [[0, null], ""]]) {
+  promise_test(`slice(${args.map(String).join(", ")})`, async () => assert_equals(await new Blob(["abcdef"]).slice(...args).text(), want));
+}
+promise_test("a structured clone has the content", async () => {
+  const copy = structuredClone({ blob: new Blob(["ab"], { type: "a/b" }) }).blob;
+  assert_true(copy instanceof Blob);
+  assert_equals(copy.type, "a/b");
+  assert_equals(await copy.text(), "ab");
+});

@@ -120,3 +120,15 @@ promise_test("a used request has no clone", async () => {
   assert_throws_js(TypeError, () => one.clone());
 });
 test("attributes need a request", () => assert_throws_js(TypeError, () => Object.getOwnPropertyDescriptor(Request.prototype, "url").get.call({})));
+promise_test("a null body keeps the body of the request", async () =>
+  assert_equals(await new Request(new Request(url, { method: "POST", body: "x" }), { body: null }).text(), "x"));
+test("an init resets the referrer and its policy", () => {
+  const one = new Request(url, { referrer: "", referrerPolicy: "origin" });
+  const copy = new Request(one);
+  const two = new Request(one, { method: "POST" });
+  assert_array_equals([copy.referrer, copy.referrerPolicy, two.referrer, two.referrerPolicy], ["", "origin", "about:client", ""]);
+});
+test("a stream needs cors or same-origin", () =>
+  assert_throws_js(TypeError, () => new Request(url, { method: "POST", body: new ReadableStream(), duplex: "half", mode: "no-cors" })));
+test("a stream needs no keepalive", () =>
+  assert_throws_js(TypeError, () => new Request(url, { method: "POST", body: new ReadableStream(), duplex: "half", keepalive: true })));

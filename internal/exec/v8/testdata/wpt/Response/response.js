@@ -185,3 +185,19 @@ promise_test("a used response has no clone", async () => {
   await r.text();
   assert_throws_js(TypeError, () => r.clone());
 });
+for (const [values, want] of [
+  [["Text/Plain; Charset=UTF-8"], "text/plain;charset=utf-8"], [["text/plain", "text/html"], "text/html"], [["text/plain", "no type"], "text/plain"],
+  [["text/plain", "*/*"], "text/plain"], [['text/plain; a="x,y"'], 'text/plain;a="x,y"'], [['text/plain; a="x\\\"y"'], 'text/plain;a="x\\\"y"'],
+  [["text/plain;charset=a", "text/plain"], "text/plain;charset=a"], [["text/plain;charset=a", "text/html"], "text/html"],
+  [["text/plain;a=1;a=2;b"], "text/plain;a=1"], [["/"], ""], [["text/"], ""], [["text/pl ain"], ""], [[""], ""], [["text/plain;a=;b=3"], "text/plain;b=3"],
+]) {
+  promise_test(`the type of a blob of a body of ${JSON.stringify(values)}`, async () => {
+    const headers = new Headers();
+    for (const value of values) headers.append("content-type", value);
+    assert_equals((await new Response(new Uint8Array(1), { headers }).blob()).type, want);
+  });
+}
+promise_test("the last valid content type is that of a form", async () => {
+  const headers = new Headers([["content-type", "text/plain"], ["content-type", "application/x-www-form-urlencoded"]]);
+  assert_array_equals([...await new Response("a=b", { headers }).formData()].flat(), ["a", "b"]);
+});
