@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/text/encoding/charmap"
 	"golang.org/x/text/encoding/htmlindex"
+	"golang.org/x/text/encoding/simplifiedchinese"
 	"golang.org/x/text/transform"
 )
 
@@ -35,9 +36,9 @@ func encodingName(label string) (Result, error) {
 	return Result{Bytes: []byte(name), IsText: true}, nil
 }
 
-// decodeWithTable returns the number of bytes that it decoded, a line end, and their text. Unless
-// isLast, a character that is cut at the end is left for the next call. Bytes without a meaning
-// become U+FFFD.
+// decodeWithTable returns the number of bytes that it decoded, "!" if some of them have no meaning, a
+// line end, and their text. Unless isLast, a character that is cut at the end is left for the next
+// call. Bytes without a meaning become U+FFFD.
 func decodeWithTable(name string, isLast bool, in []byte) (Result, error) {
 	e, err := htmlindex.Get(name)
 	if err != nil {
@@ -45,6 +46,9 @@ func decodeWithTable(name string, isLast bool, in []byte) (Result, error) {
 	}
 	if m, ok := e.(*charmap.Charmap); ok && strings.HasPrefix(name, "windows-") {
 		return decodeWindows(m, in), nil
+	}
+	if name == "gbk" {
+		e = simplifiedchinese.GB18030 // the standard has one decoder for both
 	}
 	decoder := e.NewDecoder()
 	var out bytes.Buffer
@@ -57,7 +61,8 @@ func decodeWithTable(name string, isLast bool, in []byte) (Result, error) {
 		switch {
 		case errors.Is(err, transform.ErrShortDst):
 		case errors.Is(err, transform.ErrShortSrc) && !isLast || err == nil:
-			return Result{Bytes: append(strconv.AppendInt(nil, int64(done), 10), append([]byte{'\n'}, out.Bytes()...)...), IsText: true}, nil
+			isDamaged := bytes.Count(out.Bytes(), []byte("\ufffd")) > countReplacements(name, in[:done])
+			return decoded(done, isDamaged, out.Bytes()), nil
 		default:
 			return Result{}, &Error{"TypeError", "The text cannot be decoded: " + err.Error()}
 		}
@@ -67,14 +72,40 @@ func decodeWithTable(name string, isLast bool, in []byte) (Result, error) {
 // decodeWindows decodes a code page of Windows. The standard gives its unused bytes between 0x80
 // and 0x9f the control characters of the same numbers.
 func decodeWindows(m *charmap.Charmap, in []byte) Result {
-	out := strconv.AppendInt(nil, int64(len(in)), 10)
-	out = append(out, '\n')
+	var text []byte
+	isDamaged := false
 	for _, b := range in {
 		r := m.DecodeByte(b)
 		if r == utf8.RuneError && b >= 0x80 && b <= 0x9f {
 			r = rune(b)
 		}
-		out = utf8.AppendRune(out, r)
+		isDamaged = isDamaged || r == utf8.RuneError
+		text = utf8.AppendRune(text, r)
 	}
-	return Result{Bytes: out, IsText: true}
+	return decoded(len(in), isDamaged, text)
+}
+
+func decoded(read int, isDamaged bool, text []byte) Result {
+	out := strconv.AppendInt(nil, int64(read), 10)
+	if isDamaged {
+		out = append(out, '!')
+	}
+	return Result{Bytes: append(append(out, '\n'), text...), IsText: true}
+}
+
+// countReplacements returns how many times bytes encode U+FFFD itself.
+func countReplacements(name string, in []byte) int {
+	count := 0
+	switch name {
+	case "utf-16le", "utf-16be":
+		for i := 0; i+1 < len(in); i += 2 {
+			unit := [2]byte{in[i], in[i+1]}
+			if unit == [2]byte{0xfd, 0xff} && name == "utf-16le" || unit == [2]byte{0xff, 0xfd} && name == "utf-16be" {
+				count++
+			}
+		}
+	case "gb18030", "gbk":
+		count = bytes.Count(in, []byte{0x84, 0x31, 0xa4, 0x37})
+	}
+	return count
 }

@@ -24,7 +24,10 @@ func TestDecodeWithTable(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		number, text, _ := strings.Cut(string(got.Bytes), "\n")
-		n, _ := strconv.Atoi(number)
+		n, err := strconv.Atoi(strings.TrimSuffix(number, "!"))
+		if isDamaged := strings.HasSuffix(number, "!"); err != nil || isDamaged != strings.Contains(text, "\ufffd") {
+			t.Errorf("%s %q: %q", name, in, number)
+		}
 		return n, text
 	}
 	for _, c := range []struct {
@@ -40,6 +43,13 @@ func TestDecodeWithTable(t *testing.T) {
 	} {
 		if n, text := decode(c.name, c.last, c.in); n != c.read || text != c.want {
 			t.Errorf("%s %q: %d bytes, %.40q", c.name, c.in, n, text)
+		}
+	}
+	// U+FFFD itself is no damage.
+	for name, in := range map[string]string{"utf-16le": "a\x00\xfd\xff", "utf-16be": "\xff\xfd", "gb18030": "\x84\x31\xa4\x37", "gbk": "\x84\x31\xa4\x37"} {
+		got, err := Compute("decodeWithTable", [][]byte{[]byte(name), []byte("last"), []byte(in)})
+		if err != nil || strings.Contains(string(got.Bytes), "!") || !strings.HasSuffix(string(got.Bytes), "\ufffd") {
+			t.Errorf("%s: %q, %v", name, got.Bytes, err)
 		}
 	}
 	if _, err := Compute("decodeWithTable", [][]byte{[]byte("none"), nil, nil}); ErrorName(err) != "RangeError" {

@@ -25,7 +25,8 @@ const nameOf = (label) => {
 
 const newState = () => ({ __proto__: null, pending: new Uint8Array(0), shown: 0, started: false });
 
-// decode returns the text that bytes add, which must not be of a script.
+// decode returns the text that bytes add, and whether some of the bytes have no meaning, as
+// {text, damaged}. The bytes must not be of a script.
 const decode = (name, state, bytes, last, keepBOM) => {
   const before = lengthOf(state.pending);
   const input = new Uint8Array(before + lengthOf(bytes));
@@ -33,6 +34,7 @@ const decode = (name, state, bytes, last, keepBOM) => {
   setBytes(input, bytes, before);
   const result = compute("decodeWithTable", name, last ? "last" : "", input);
   const end = indexOf(result, "\n");
+  const damaged = result[end - 1] === "!";
   let text = slice(result, end + 1);
   if (name === "iso-2022-jp") {
     const all = text;
@@ -40,7 +42,7 @@ const decode = (name, state, bytes, last, keepBOM) => {
     state.shown = all.length;
     state.pending = input;
   } else {
-    const read = +slice(result, 0, end);
+    const read = +slice(result, 0, damaged ? end - 1 : end);
     const rest = new Uint8Array(lengthOf(input) - read);
     setBytes(rest, new Uint8Array(bufferOf(input), read));
     state.pending = rest;
@@ -49,7 +51,7 @@ const decode = (name, state, bytes, last, keepBOM) => {
     state.started = true;
     if (!keepBOM && (name === "utf-16le" || name === "utf-16be") && text[0] === "\ufeff") text = slice(text, 1);
   }
-  return text;
+  return { __proto__: null, text, damaged };
 };
 
 return { nameOf, newState, decode };

@@ -77,10 +77,35 @@ const bytesOf = (value) => {
 };
 
 (() => {
+  const requireThis = (isOwn, name) => {
+    if (!isOwn) throw codedError(NativeTypeError, "ERR_INVALID_THIS", `Value of "this" must be of type ${name}`);
+  };
+  const requireOptions = (options, fn) => {
+    if (options !== undefined && options !== null && !isObject(options)) throw invalidArgument("options", "of type object", options, fn);
+    return options === null ? undefined : options;
+  };
+  // defineInterface makes the members of a class those of an interface, and defines how the
+  // console shows its objects.
+  const defineInterface = (Class, name, members, fieldsOf) => {
+    setTag(Class.prototype, name);
+    for (let i = 0; i < members.length; i++) ObjectDefineProperty(Class.prototype, members[i], { __proto__: null, enumerable: true });
+    const inspect = { inspect(depth, options) { return fieldsOf(this, depth, options); } }.inspect;
+    defineHidden(Class.prototype, inspectCustom, setMeta(inspect, "[nodejs.util.inspect.custom]", 2));
+    defineHidden(global, name, Class);
+  };
+
   class TextEncoder {
-    get encoding() { return "utf-8"; }
+    #encoding = "utf-8";
+
+    static isOwn(value) { return isObject(value) && #encoding in value; }
+
+    get encoding() {
+      requireThis(isEncoder(this), "TextEncoder");
+      return this.#encoding;
+    }
 
     encode(input = "") {
+      requireThis(isEncoder(this), "TextEncoder");
       const text = `${input}`;
       let size = 0;
       for (let i = 0; i < text.length; i++) {
@@ -100,6 +125,7 @@ const bytesOf = (value) => {
     }
 
     encodeInto(source, destination) {
+      requireThis(isEncoder(this), "TextEncoder");
       const text = `${source}`;
       if (host.kindOf(destination) !== "typedArray" || TypedArrayPrototypeGetName(destination) !== "Uint8Array") {
         throw invalidArgument("dest", "an instance of Uint8Array", destination, encodeInto);
@@ -118,8 +144,10 @@ const bytesOf = (value) => {
     }
   }
   const { encodeInto } = TextEncoder.prototype;
-  setTag(TextEncoder.prototype, "TextEncoder");
-  defineHidden(global, "TextEncoder", TextEncoder);
+  const isEncoder = TextEncoder.isOwn;
+  delete TextEncoder.isOwn;
+  defineInterface(TextEncoder, "TextEncoder", ["encoding", "encode", "encodeInto"], (value, depth, options) =>
+    (isEncoder(value) ? inspectWith({ encoding: "utf-8" }, isObject(options) ? options : undefined) : value));
 
   const utf8Label = /^[\t\n\f\r ]*(?:unicode-1-1-utf-8|unicode11utf8|unicode20utf8|utf-?8|x-unicode20utf8)[\t\n\f\r ]*$/i;
 
@@ -130,37 +158,50 @@ const bytesOf = (value) => {
     // The state that a decode with { stream: true } leaves for the next decode.
     #state = newDecoderState();
 
+    static isOwn(value) { return isObject(value) && #state in value; }
+
     constructor(encoding = "utf-8", options = undefined) {
       const label = `${encoding}`;
+      const given = requireOptions(options, TextDecoder);
+      this.#fatal = given !== undefined && given.fatal ? true : false;
+      this.#ignoreBOM = given !== undefined && given.ignoreBOM ? true : false;
       if (!matches(utf8Label, label)) this.#encoding = loadPart("encodings").nameOf(label);
       if (this.#encoding === undefined) {
         throw codedError(NativeRangeError, "ERR_ENCODING_NOT_SUPPORTED", `The "${label}" encoding is not supported`, TextDecoder);
       }
-      const given = options !== undefined && options !== null;
-      this.#fatal = given && options.fatal ? true : false;
-      this.#ignoreBOM = given && options.ignoreBOM ? true : false;
       if (this.#encoding !== "utf-8") this.#state = loadPart("encodings").newState();
     }
-    get encoding() { return this.#encoding; }
-    get fatal() { return this.#fatal; }
-    get ignoreBOM() { return this.#ignoreBOM; }
+    get encoding() {
+      requireThis(isDecoder(this), "TextDecoder");
+      return this.#encoding;
+    }
+    get fatal() {
+      requireThis(isDecoder(this), "TextDecoder");
+      return this.#fatal;
+    }
+    get ignoreBOM() {
+      requireThis(isDecoder(this), "TextDecoder");
+      return this.#ignoreBOM;
+    }
 
     decode(input = undefined, options = undefined) {
+      requireThis(isDecoder(this), "TextDecoder");
       const bytes = input === undefined ? new NativeUint8Array(0) : bytesOf(input);
       if (bytes === undefined) {
         throw invalidArgument("list", "an instance of SharedArrayBuffer, ArrayBuffer or ArrayBufferView", input, decode);
       }
-      const stream = options !== undefined && options !== null && options.stream ? true : false;
+      const given = requireOptions(options, decode);
+      const stream = given !== undefined && given.stream ? true : false;
       const state = this.#state;
       if (this.#encoding !== "utf-8") {
         const { newState, decode: decodeOther } = loadPart("encodings");
         const other = decodeOther(this.#encoding, state, bytes, !stream, this.#ignoreBOM);
-        const damaged = this.#fatal && StringPrototypeIncludes(other, "\ufffd");
-        if (!stream || damaged) this.#state = newState();
-        if (damaged) {
+        const isRefused = this.#fatal && other.damaged;
+        if (!stream || isRefused) this.#state = newState();
+        if (isRefused) {
           throw codedError(NativeTypeError, "ERR_ENCODING_INVALID_ENCODED_DATA", `The encoded data was not valid for encoding ${this.#encoding}`, decode);
         }
-        return other;
+        return other.text;
       }
       const text = decodeUtf8(state, bytes, this.#ignoreBOM, !stream);
       if (!stream || state.damaged) this.#state = newDecoderState();
@@ -173,8 +214,17 @@ const bytesOf = (value) => {
     }
   }
   const { decode } = TextDecoder.prototype;
-  setTag(TextDecoder.prototype, "TextDecoder");
-  defineHidden(global, "TextDecoder", TextDecoder);
+  const isDecoder = TextDecoder.isOwn;
+  delete TextDecoder.isOwn;
+  const encodingOf = getterOf(TextDecoder.prototype, "encoding");
+  const isFatal = getterOf(TextDecoder.prototype, "fatal");
+  const keepsBOM = getterOf(TextDecoder.prototype, "ignoreBOM");
+  defineInterface(TextDecoder, "TextDecoder", ["encoding", "fatal", "ignoreBOM", "decode"], (decoder, depth, options) => {
+    if (!isDecoder(decoder) || (typeof depth === "number" && depth < 0)) return decoder;
+    const name = constructorName(decoder, newContext(), 0, undefined);
+    const fields = { encoding: encodingOf(decoder), fatal: isFatal(decoder), ignoreBOM: keepsBOM(decoder) };
+    return `${name} ${inspectWith(fields, isObject(options) ? options : undefined)}`;
+  });
 
   function newDecoderState() {
     return { __proto__: null, needed: 0, seen: 0, code: 0, lower: 0x80, upper: 0xbf, started: false, damaged: false };

@@ -1,8 +1,12 @@
 // Labels, encodings, options and parts.
 
-for (const name of ["encoding", "fatal", "ignoreBOM"]) {
-  test(`the attribute ${name}`, () => assert_equals(typeof Object.getOwnPropertyDescriptor(TextDecoder.prototype, name).get, "function"));
-}
+for (const name of ["encoding", "fatal", "ignoreBOM"]) test(`the attribute ${name}`, () => assert_idl_attribute(TextDecoder.prototype, name));
+test("the method decode", () => assert_idl_method(TextDecoder.prototype, "decode", 0));
+test("members need a decoder", () => {
+  assert_throws_js(TypeError, () => TextDecoder.prototype.decode.call({}));
+  assert_throws_js(TypeError, () => Object.getOwnPropertyDescriptor(TextDecoder.prototype, "encoding").get.call({}));
+});
+test("options are an object", () => assert_throws_js(TypeError, () => new TextDecoder("utf-8", 5)));
 for (const [label, name] of [
   ["utf8", "utf-8"], [" UTF-8\n", "utf-8"], ["unicode-1-1-utf-8", "utf-8"], ["latin1", "windows-1252"], ["ascii", "windows-1252"], ["iso-8859-1", "windows-1252"],
   ["cp1252", "windows-1252"], ["x-cp1251", "windows-1251"], ["iso-8859-2", "iso-8859-2"], ["koi8-r", "koi8-r"], ["KOI8_R", "koi8-r"], ["cp866", "ibm866"],
@@ -42,3 +46,13 @@ test("a decoder is used again", () => {
   assert_equals(decoder.decode(Uint8Array.of(97)), "\ufffd");
   assert_equals(decoder.decode(Uint8Array.of(98, 0)), "b");
 });
+for (const [name, bytes] of [["utf-8", [0xef, 0xbf, 0xbd]], ["utf-16le", [0xfd, 0xff]], ["utf-16be", [0xff, 0xfd]], ["gb18030", [0x84, 0x31, 0xa4, 0x37]], ["gbk", [0x84, 0x31, 0xa4, 0x37]]]) {
+  test(`${name}: U+FFFD itself is no damage`, () => assert_equals(new TextDecoder(name, { fatal: true }).decode(Uint8Array.from(bytes)), "\ufffd"));
+}
+for (const name of ["utf-8", "utf-16le"]) {
+  test(`${name}: a detached buffer has no bytes`, () => {
+    const { buffer } = new Uint8Array(2);
+    structuredClone(buffer, { transfer: [buffer] });
+    assert_equals(new TextDecoder(name).decode(buffer), "");
+  });
+}
