@@ -105,6 +105,15 @@ type Task struct {
 	// goroutine that passes lines and after the lines that precede it. It owns the bytes and
 	// MAY block. Its context and its error are those of lines in Workers.Run.
 	OnArtifact func(ctx context.Context, a Artifact) error
+	// Files is a JSON object with the sources of the other files of the run, by path;
+	// empty for none. The script imports them as ./PATH.
+	Files []byte
+	// Modules provides the packages that the script imports; nil for none.
+	Modules Modules
+	// Bundle, if not empty, is an encoded bundle.Request: the task makes a bundle in place
+	// of a run, and its Result is the encoded bundle. A worker that has run no user code
+	// performs it. Code, Heap, Globals, Files, Host and Modules MUST be empty.
+	Bundle []byte
 	// HideNames omits names that earlier runs chose from warnings, because a warning is
 	// kept when the content of a session is shredded.
 	HideNames bool
@@ -165,6 +174,19 @@ type Host interface {
 	// and it MUST be before due: at due, the timer comes first.
 	Next(ctx context.Context, due time.Time) (HostAnswer, error)
 }
+
+// Modules provides the packages that scripts import.
+type Modules interface {
+	// Bundle returns the encoded bundle of the packages that specifiers name; Workers call
+	// it at most once in a run, before any code of the run. The error is a *ModulesError if
+	// it is the author of the script who has to act. Any other error ends the run.
+	Bundle(ctx context.Context, specifiers []string) ([]byte, error)
+}
+
+// ModulesError says why the imports of a script cannot be provided.
+type ModulesError struct{ Text string }
+
+func (e *ModulesError) Error() string { return e.Text }
 
 // HostAnswer is the result of Host.Next.
 type HostAnswer struct {

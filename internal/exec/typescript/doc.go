@@ -22,5 +22,6 @@
 //   - erase.go: replaces types by white space; decides what cannot be erased
 //   - mark.go: keeps the value of statements through the lowering
 //   - literal.go: splits literals that are too long for V8
+//   - imports.go: finds the imports of a script, and removes its import statements
 //   - sourcemap.go: changes source maps as their sources were changed
 package typescript

@@ -81,6 +81,8 @@ typedef struct {
   daybook_bytes name;      // the script's name in the heap; source ends in a sourceURL comment with it
   daybook_bytes file;      // the name that frames of this run show instead
   daybook_bytes mappings;  // the mappings of a source map, if source is generated code
+  daybook_bytes modules;   // JSON for loadModules of the prelude: what the script imports; empty for nothing
+  daybook_bytes bindings;  // a script that declares the imported names; empty for none
 } daybook_script;
 
 // Describes, as JSON, what the restored heap contains besides values: changed intrinsics,

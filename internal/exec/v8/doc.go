@@ -32,9 +32,9 @@
 // values as text, 50_console.js has the console, 60_timers.js the timers, 65_calls.js the
 // objects under mcp, whose methods start host calls, 70_result.js and 71_uncaught.js write
 // the text of a result and of an error, 86_intrinsics.js finds built-in objects that
-// earlier runs changed, 87_globals.js writes globals without a run, and 88_platform.js
+// earlier runs changed, 87_globals.js writes globals without a run, 88_platform.js
 // evaluates the parts of the platform, which are in platform/*.js, when a script first uses
-// them.
+// them, and 89_modules.js evaluates the modules that scripts import.
 //
 // The C and C++ files, in reading order:
 //

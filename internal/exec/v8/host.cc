@@ -357,6 +357,22 @@ void host_artifact(const Info& info) {
   }
 }
 
+// host.compile(name, text) evaluates a script of a module and returns its value, a function.
+void host_compile(const Info& info) {
+  Isolate* isolate = info.GetIsolate();
+  if (info.Length() < 2 || !info[0]->FullIsString() || !info[1]->FullIsString()) {
+    throw_type_error(isolate, "host.compile needs a name and a text");
+    return;
+  }
+  Local<v8::Context> context = current->context.Get(isolate);
+  v8::ScriptOrigin origin(info[0]);
+  Local<v8::Script> script;
+  Local<Value> value;
+  if (v8::Script::Compile(context, info[1].As<v8::String>(), &origin).ToLocal(&script) && script->Run(context).ToLocal(&value)) {
+    info.Return(value);
+  }
+}
+
 struct Native {
   const char* name;
   v8::FunctionCallback callback;
@@ -381,6 +397,7 @@ constexpr Native kNatives[] = {
     {"takeBytes", host_take_bytes},
     {"takeText", host_take_text},
     {"artifact", host_artifact},
+    {"compile", host_compile},
 };
 constexpr size_t kNativeCount = sizeof kNatives / sizeof kNatives[0];
 

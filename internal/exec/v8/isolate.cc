@@ -131,6 +131,14 @@ v8::MaybeLocal<v8::Value> on_prepare_stack_trace(v8::Local<v8::Context> context,
   return call_entry(current, context, "prepareStack", 2, args);
 }
 
+// Returns the promise of an import(specifier). V8 turns an exception into a rejection.
+v8::MaybeLocal<v8::Promise> on_import(v8::Local<v8::Context> context, v8::Local<v8::Data>, v8::Local<v8::Value>,
+                                      v8::Local<v8::String> specifier, v8::Local<v8::FixedArray>) {
+  v8::Local<v8::Value> arg = specifier, promise;
+  if (!call_entry(current, context, "importModule", 1, &arg).ToLocal(&promise) || !promise->IsPromise()) return {};
+  return promise.As<v8::Promise>();
+}
+
 }  // namespace daybook
 
 extern "C" daybook_isolate* daybook_new(const daybook_config* config, char* error, size_t capacity) {
@@ -175,7 +183,9 @@ extern "C" daybook_isolate* daybook_new(const daybook_config* config, char* erro
     return nullptr;
   }
   check_restored(d);
-  d->isolate->SetPrepareStackTraceCallback(on_prepare_stack_trace);  // needs the prelude's entry
+  // These two need the prelude's entry.
+  d->isolate->SetPrepareStackTraceCallback(on_prepare_stack_trace);
+  d->isolate->SetHostImportModuleDynamicallyCallback(on_import);
   d->rejections.clear();
   d->buffers->arm();
   d->baseline_handles = global_handle_bytes(d->isolate);

@@ -3,6 +3,7 @@ package v8
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"regexp"
 )
 
@@ -344,6 +345,25 @@ type Script struct {
 	// from that source. Stack traces then show positions in it. The mappings are kept in
 	// the heap, up to a maximum size.
 	Mappings string
+	// Modules is the JSON of an Imports: what the script imports. Empty for nothing.
+	Modules []byte
+	// Bindings is a script that declares the names which the import statements bind: the
+	// values are the elements of __daybookImports. Empty for none.
+	Bindings []byte
+}
+
+// Imports is what a script imports.
+type Imports struct {
+	// Bundles are bundles of modules, as package bundle encodes them.
+	Bundles []json.RawMessage `json:"bundles"`
+	// Static are the import statements.
+	Static []Import `json:"imports"`
+}
+
+// Import is an import statement with the exported names that it imports: "*" is the namespace.
+type Import struct {
+	Specifier string   `json:"specifier"`
+	Names     []string `json:"names"`
 }
 
 // Run evaluates a script and blocks until the event loop ends or Terminate is called. An isolate
@@ -372,6 +392,8 @@ func (i *Isolate) Run(script Script) (Result, error) {
 		name:     cBytes([]byte(script.Name)),
 		file:     cBytes([]byte(script.File)),
 		mappings: cBytes([]byte(script.Mappings)),
+		modules:  cBytes(script.Modules),
+		bindings: cBytes(script.Bindings),
 	}, cBytes(i.servers), cBytes(i.globals), i.options, C.uintptr_t(timers), &c)
 
 	i.mu.Lock()

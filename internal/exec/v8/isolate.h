@@ -106,6 +106,9 @@ void on_promise_reject(v8::PromiseRejectMessage);
 void drop_handled_rejections(daybook_isolate*);
 v8::MaybeLocal<v8::Value> on_prepare_stack_trace(v8::Local<v8::Context>, v8::Local<v8::Value> error,
                                                  v8::Local<v8::Array> sites);
+v8::MaybeLocal<v8::Promise> on_import(v8::Local<v8::Context>, v8::Local<v8::Data> host_defined_options,
+                                      v8::Local<v8::Value> resource_name, v8::Local<v8::String> specifier,
+                                      v8::Local<v8::FixedArray> import_attributes);
 size_t on_near_heap_limit(void* data, size_t current, size_t initial);
 void on_collection(v8::Isolate*, v8::GCType, v8::GCCallbackFlags, void* data);
 // Reports whether a heap of used bytes is close to the limit. V8 reserves a part of the

@@ -38,6 +38,8 @@ class Run {
     if (call_entry(d_, context_, "begin", 5, start).IsEmpty()) return conclude_exception(take_exception());
     if (node_globals && call_entry(d_, context_, "defineNodeGlobals", 0, nullptr).IsEmpty()) return conclude_exception(take_exception());
     if (globals.size > 0 && !define_globals(globals)) return conclude_exception(take_exception());
+    // A script with a syntax error evaluates no module. V8 reports the error below.
+    if (script.modules.size > 0 && compiles(script.source) && !import_modules(script)) return;
     Local<v8::String> text;
     if (!string_of(script.source, &text)) {
       result_->status = DAYBOOK_INTERNAL;
@@ -93,6 +95,54 @@ class Run {
       if (is_stopped()) return false;
     }
     return true;
+  }
+
+  // Reports whether a script has no syntax error. V8 cannot compile a script for REPL mode
+  // without evaluating it, so this compiles it as the body of an async function.
+  bool compiles(daybook_bytes source) {
+    v8::HandleScope handles(isolate_);
+    v8::TryCatch quiet(isolate_);
+    std::string body(source.data, source.size);
+    if (body.compare(0, 2, "#!") == 0) body.replace(0, 2, "//");
+    body = "(async () => {\n" + body + "\n})";
+    Local<v8::String> text;
+    Local<v8::Script> compiled;
+    return string_of({body.data(), body.size()}, &text) && v8::Script::Compile(context_, text).ToLocal(&compiled);
+  }
+
+  // Evaluates the modules that the script imports, and declares the names that its import
+  // statements bind. Returns false if the run has ended.
+  bool import_modules(daybook_script script) {
+    v8::HandleScope handles(isolate_);
+    Local<v8::String> text;
+    Local<Value> plan, values, ignored;
+    if (!string_of(script.modules, &text) || !v8::JSON::Parse(context_, text).ToLocal(&plan)) {
+      conclude_exception(take_exception());
+      return false;
+    }
+    if (!call_entry(d_, context_, "loadModules", 1, &plan).ToLocal(&values)) {
+      conclude_exception(take_exception());
+      return false;
+    }
+    if (script.bindings.size == 0) return true;
+    // The declarations read the values from this property, and no other code runs meanwhile.
+    Local<v8::Name> name = new_string(isolate_, "__daybookImports").As<v8::Name>();
+    Local<v8::Object> global = context_->Global();
+    if (!global->CreateDataProperty(context_, name, values).FromMaybe(false)) {
+      if (is_stopped()) {
+        conclude_stopped();
+      } else {
+        result_->status = DAYBOOK_EXCEPTION;
+        set_text("TypeError: import statements cannot declare names here: an earlier run froze globalThis; use await import(\"NAME\"), or reset the heap");
+      }
+      return false;
+    }
+    const bool declared = string_of(script.bindings, &text) &&
+        v8::debug::EvaluateGlobal(isolate_, text, v8::debug::EvaluateGlobalMode::kDefault, true).ToLocal(&ignored);
+    if (!declared) conclude_not_evaluated();
+    v8::TryCatch quiet(isolate_);
+    (void)global->Delete(context_, name);
+    return declared;
   }
 
   bool string_of(daybook_bytes bytes, Local<v8::String>* text) {

@@ -23,6 +23,7 @@ class Context;
 class CppHeap;
 class Data;
 class ExtensionConfiguration;
+class FixedArray;
 class Function;
 class FunctionTemplate;
 class Isolate;
@@ -345,6 +346,9 @@ class PromiseRejectMessage {
 };
 using PromiseRejectCallback = void (*)(PromiseRejectMessage);
 using PrepareStackTraceCallback = MaybeLocal<Value> (*)(Local<Context>, Local<Value> error, Local<Array> sites);
+using HostImportModuleDynamicallyCallback = MaybeLocal<Promise> (*)(Local<Context>, Local<Data> host_defined_options,
+                                                                    Local<Value> resource_name, Local<String> specifier,
+                                                                    Local<FixedArray> import_attributes);
 
 class JSON {
  public:
@@ -557,6 +561,7 @@ class Isolate {
   void SetOOMErrorHandler(void (*)(const char* location, const OOMDetails&));
   void SetPromiseRejectCallback(PromiseRejectCallback);
   void SetPrepareStackTraceCallback(PrepareStackTraceCallback);
+  void SetHostImportModuleDynamicallyCallback(HostImportModuleDynamicallyCallback);
   Local<Value> ThrowException(Local<Value>);
 };
 

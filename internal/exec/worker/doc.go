@@ -34,6 +34,8 @@
 //     about it
 //   - hostcall.go: limits host calls, checks their frames, and passes calls and answers on
 //   - artifact.go: limits artifacts and checks their frames; sends them in the worker
+//   - modules.go: checks the request of a worker for packages, and answers it; in the worker:
+//     makes the request, and bundles
 //   - memory.go: kills a worker that takes more memory than its run may
 //   - cputime.go: measures the CPU time of a run from outside the worker
 //
@@ -49,6 +51,7 @@
 //     installs the system call filter and proves the layers
 //   - serve.go: reads tasks with their heaps, runs them or lists the globals of their heaps,
 //     and reports their ends; decides when a source is treated as TypeScript
+//   - imports.go: resolves the imports of a script before it runs
 //   - prewarm.go: creates an isolate before its run is known
 //   - transpile.go: writes the source as a program for V8; erases types; splits long literals
 //   - stack.go: maps the positions of stack traces to the caller's source

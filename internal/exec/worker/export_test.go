@@ -199,7 +199,9 @@ func (f *frameReader) Next() (byte, []byte, error) {
 	return byte(t), payload, err
 }
 
-func (p *program) Source() string                                     { return string(p.script(p.code).Source) }
+func (p *program) Source() string {
+	return string(p.script(&job{code: p.code, linked: &linked{}}).Source)
+}
 func (p *program) Code() string                                       { return string(p.code) }
 func (s *lineSink) Close() error                                      { return s.close() }
 func (f *frameReader) Reset(r interface{ Read([]byte) (int, error) }) { f.r = r }

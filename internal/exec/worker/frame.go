@@ -26,12 +26,14 @@ const (
 	frameHello     frameType = 'H' // helloMessage, then the base heap in data frames
 	frameTask      frameType = 'T' // taskHeader, then its bodies in data frames
 	frameAnswer    frameType = 'N' // answerHeader, then its text in data frames; only after a wait frame
+	frameModules   frameType = 'M' // modulesHeader, then a bundle in data frames; only after an imports frame
 	frameTerminate frameType = 'X' // empty: ends the run; ignored if the run has ended
 
 	// Worker to parent.
 	frameReady    frameType = 'R' // readyMessage, then the base heap in data frames
 	frameAccepted frameType = 'A' // empty: the worker received the whole task and starts it
 	frameCarried  frameType = 'I' // v8.Carried, the report on the input heap; before any code runs
+	frameImports  frameType = 'P' // importsMessage; before any code runs, until the parent answers no other frame but the end
 	frameLines    frameType = 'L' // lines
 	frameCall     frameType = 'C' // callHeader, then the arguments in data frames
 	frameWait     frameType = 'W' // waitMessage; until the parent answers, the worker may send only an end frame

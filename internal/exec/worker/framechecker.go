@@ -37,6 +37,12 @@ type frameChecker struct {
 	artifacts  artifacts
 	artifact   *runner.Artifact // a complete artifact that is to be passed on
 
+	offersModules bool // the task provides packages
+	bundles       bool // the task makes a bundle: no code runs, and the text is the bundle
+	// imports are the specifiers that the worker asked for, until they are answered.
+	imports     []string
+	hasImported bool // the worker asked for packages
+
 	accepted   bool
 	hasEnd     bool // the end header was received; its bodies follow
 	isComplete bool
@@ -64,6 +70,10 @@ func (c *frameChecker) take(t frameType, payload []byte) ([]events.Line, error) 
 		return nil, fmt.Errorf("%w: frame %q before the task was accepted", errProtocol, t)
 	case t == frameCarried && c.hasInputHeap && c.carried == nil && !c.hasCodeRun && !c.hasEnd:
 		return nil, c.takeCarried(payload)
+	case t == frameImports && c.offersModules && !c.hasImported && !c.hasCodeRun && c.carried == nil && !c.hasEnd:
+		return nil, c.takeImports(payload)
+	case c.bundles && t != frameEnd && t != frameData:
+		return nil, fmt.Errorf("%w: frame %q instead of a bundle", errProtocol, t)
 	case c.listsGlobals && t != frameEnd && t != frameData:
 		return nil, fmt.Errorf("%w: frame %q in a list of globals", errProtocol, t)
 	case c.calls.receiving != nil:
@@ -161,6 +171,8 @@ func (c *frameChecker) checkEnd() error {
 		return errors.New("no report on the input heap")
 	case c.listsGlobals && e.End == endCompleted && e.TextSize == 0:
 		return errors.New("no list of globals")
+	case c.bundles && e.End == endCompleted && e.TextSize == 0:
+		return errors.New("no bundle")
 	case e.End == endCompleted && len(c.calls.inFlight) > 0:
 		return fmt.Errorf("a run that completed before %d of its calls were answered", len(c.calls.inFlight))
 	case e.HeapSize < 0 || e.HeapSize > c.maxHeap:

@@ -9,8 +9,10 @@ import (
 // The texts of the hints. A hint is added to the first line of a recorded error, and tells
 // the author of the script what to write instead. The script sees the error without the hint.
 const (
-	noModules = "scripts run without modules: nothing can be imported, required or exported here. " +
-		"Put the code into the script itself: what one run defines, the next one has when it resumes the heap"
+	noRequire = "scripts have no require: write import x from \"npm:NAME\", or await import(\"npm:NAME\"), with a package that an administrator admitted"
+	noExports = "a script exports nothing: what one run declares, the next one has when it resumes the heap"
+	noMeta    = "a script is no module and has no import.meta"
+	noNesting = "write import statements at the top level of the script, or use await import(\"NAME\")"
 	noNetwork = "scripts reach the network with fetch, if the operator permits it with --fetch-policy, or through a tool of an MCP server with await mcp.SERVER.TOOL({...})"
 	noProcess = "scripts have no process, arguments or environment: put the values into the script, and write output with console.log"
 	noFiles   = "scripts have no files: put the data into the script, or call a tool of an MCP server with await mcp.SERVER.TOOL({...})"
@@ -31,7 +33,7 @@ const (
 // missing maps names that scripts of Node, Deno or browsers use, and that are not defined
 // here, to their hints.
 var missing = map[string]string{
-	"require": noModules, "module": noModules, "exports": noModules,
+	"require": noRequire, "module": noExports, "exports": noExports,
 	"XMLHttpRequest": noNetwork, "WebSocket": noNetwork, "EventSource": noNetwork, "axios": noNetwork,
 	"process": noProcess, "Deno": noProcess, "Bun": noProcess,
 	"__dirname": noFiles, "__filename": noFiles, "fs": noFiles, "FileReader": noFiles,
@@ -44,14 +46,10 @@ var missing = map[string]string{
 	"SharedArrayBuffer": noShared, "WebAssembly": noShared,
 	"global": useGlobal,
 	"print":  useLog,
-	"path":   noModules, "os": noModules,
+	"path":   noRequire, "os": noRequire,
 }
 
 var notDefined = regexp.MustCompile(`^ReferenceError: (\w+) is not defined$`)
-
-// V8 reports "Not supported" only for a dynamic import, but a script can throw an error with
-// the same text. Therefore hint also looks for import in the source.
-var dynamicImport = regexp.MustCompile(`\bimport\s*\(`)
 
 // hint returns the hint for an error of the script code, or "" if there is none. first is the
 // first line of the error.
@@ -69,16 +67,14 @@ func hint(first string, code []byte) string {
 		if bytes.ContainsAny(code, "“”‘’") {
 			return noQuotes
 		}
-	case "SyntaxError: Cannot use import statement outside a module",
-		"SyntaxError: Cannot use 'import.meta' outside a module",
-		"SyntaxError: Unexpected token 'export'":
-		return noModules
+	case "SyntaxError: Cannot use import statement outside a module":
+		return noNesting
+	case "SyntaxError: Cannot use 'import.meta' outside a module":
+		return noMeta
+	case "SyntaxError: Unexpected token 'export'":
+		return noExports
 	case "SyntaxError: Illegal return statement":
 		return noReturn
-	case "Error: Not supported":
-		if dynamicImport.Match(code) {
-			return noModules
-		}
 	}
 	if m := notDefined.FindStringSubmatch(first); m != nil {
 		return missing[m[1]]

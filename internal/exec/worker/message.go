@@ -46,7 +46,7 @@ type readyMessage struct {
 	BaseSize int `json:"base_size,omitempty"`
 }
 
-// taskHeader precedes the parts of a task: servers, globals, code and heap. Sizes are in
+// taskHeader precedes the parts of a task: servers, globals, files, code or bundle request, and heap. Sizes are in
 // bytes.
 type taskHeader struct {
 	FileName    string   `json:"file_name"`
@@ -69,13 +69,19 @@ type taskHeader struct {
 	ListGlobals bool `json:"list_globals,omitempty"`
 	// ReportTimers asks for timer frames; see runner.Task.OnTimer.
 	ReportTimers bool `json:"report_timers,omitempty"`
+	// FilesSize is the size of runner.Task.Files, the third part.
+	FilesSize int `json:"files_size,omitempty"`
+	// HasModules reports that the parent provides packages.
+	HasModules bool `json:"has_modules,omitempty"`
+	// BundleSize is the size of runner.Task.Bundle, which is in the place of the code.
+	BundleSize int `json:"bundle_size,omitempty"`
 }
 
 // check returns errProtocol for sizes that no task has.
 func (h *taskHeader) check() error {
 	for _, part := range []struct {
 		size, most int
-	}{{h.ServersSize, maxServers}, {h.GlobalsSize, maxGlobals}, {h.CodeSize, maxCode}, {h.HeapSize, math.MaxInt32}} {
+	}{{h.ServersSize, maxServers}, {h.GlobalsSize, maxGlobals}, {h.FilesSize, maxFiles}, {h.BundleSize, maxBundleRequest}, {h.CodeSize, maxCode}, {h.HeapSize, math.MaxInt32}} {
 		if part.size < 0 || part.size > part.most {
 			return fmt.Errorf("%w: a part of %d bytes, %d are allowed", errProtocol, part.size, part.most)
 		}

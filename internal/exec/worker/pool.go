@@ -210,9 +210,11 @@ func (p *Pool) Run(ctx context.Context, t runner.Task, lines func(context.Contex
 	defer stop()
 
 	const attempts = 3
-	reusable := len(t.Code) <= maxReusedCode
+	// A bundle serves other runs too, so a worker in which user code ran must not make it.
+	bundles := len(t.Bundle) > 0
+	reusable := len(t.Code) <= maxReusedCode && !bundles
 	for attempt := 1; ; attempt++ {
-		w, err := p.acquire(ctx, p.opts.owner(&t), t.Stateful, attempt > 1)
+		w, err := p.acquire(ctx, p.opts.owner(&t), t.Stateful, attempt > 1 || bundles)
 		if isShort(err) {
 			return runner.Outcome{}, &runner.NotStartedError{Err: err}
 		}

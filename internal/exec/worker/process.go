@@ -231,20 +231,22 @@ func (p *process) send(t *runner.Task) error {
 	p.writing.Lock()
 	defer p.writing.Unlock()
 	header := taskHeader{
-		FileName:    t.FileName,
-		CodeSize:    len(t.Code),
-		HeapSize:    len(t.Heap),
-		Stateful:    t.Stateful,
-		HeapLimit:   t.HeapLimitBytes,
-		BufferLimit: t.ArrayBufferLimitBytes,
-		Seed:        t.Seed,
-		StartMicros: t.Start.UnixMicro(),
-		GlobalsSize: len(t.Globals),
-		SkipWaits:   t.SkipWaits,
-		NodeGlobals: t.NodeGlobals,
-		ListGlobals: t.ListGlobals,
-
+		FileName:     t.FileName,
+		CodeSize:     len(t.Code),
+		HeapSize:     len(t.Heap),
+		Stateful:     t.Stateful,
+		HeapLimit:    t.HeapLimitBytes,
+		BufferLimit:  t.ArrayBufferLimitBytes,
+		Seed:         t.Seed,
+		StartMicros:  t.Start.UnixMicro(),
+		GlobalsSize:  len(t.Globals),
+		SkipWaits:    t.SkipWaits,
+		NodeGlobals:  t.NodeGlobals,
+		ListGlobals:  t.ListGlobals,
 		ReportTimers: t.OnTimer != nil,
+		FilesSize:    len(t.Files),
+		HasModules:   t.Modules != nil,
+		BundleSize:   len(t.Bundle),
 	}
 	var servers []byte
 	if len(t.Servers) > 0 {
@@ -258,7 +260,7 @@ func (p *process) send(t *runner.Task) error {
 		if err := writeMessage(w, frameTask, header); err != nil {
 			return err
 		}
-		return writeBody(w, servers, t.Globals, t.Code, t.Heap)
+		return writeBody(w, servers, t.Globals, t.Files, t.Bundle, t.Code, t.Heap)
 	})
 }
 

@@ -134,7 +134,7 @@ func (p *process) perform(ctx context.Context, t *runner.Task, lines func(contex
 	defer stop()
 
 	clock := p.startCPUClock()
-	c := frameChecker{maxHeap: maxHeap(t), listsGlobals: t.ListGlobals, hasInputHeap: len(t.Heap) > 0 && !t.ListGlobals, hideNames: t.HideNames, calls: calls{servers: t.Servers}, timers: timers{isAsked: t.OnTimer != nil}}
+	c := frameChecker{maxHeap: maxHeap(t), listsGlobals: t.ListGlobals, hasInputHeap: len(t.Heap) > 0 && !t.ListGlobals, hideNames: t.HideNames, calls: calls{servers: t.Servers}, timers: timers{isAsked: t.OnTimer != nil}, offersModules: t.Modules != nil, bundles: len(t.Bundle) > 0}
 	p.from.allocate = c.payloadBuffer
 	defer func() { p.from.allocate = nil }()
 	p.boundMemory(w, maxResident(t))
@@ -192,6 +192,12 @@ func (p *process) perform(ctx context.Context, t *runner.Task, lines func(contex
 					w.stopRun(fmt.Errorf("process an artifact: %w", err), false, cancelGrace)
 				}
 			}
+		}
+		if c.imports != nil && hostCtx.Err() == nil {
+			if err := p.serveImports(hostCtx, &c, t.Modules); err != nil {
+				w.stopRun(fmt.Errorf("provide the imported modules: %w", err), false, cancelGrace)
+			}
+			w.sendUnsent()
 		}
 		if t.Host != nil && hostCtx.Err() == nil {
 			if err := p.serveHostCalls(hostCtx, &c, t.Host); err != nil {

@@ -42,6 +42,8 @@ type server struct {
 	current *v8.Isolate
 	stop    bool // a terminate frame arrived since the last task
 	link    *hostLink
+	// waiting gets the answer to a request for packages. terminate closes it.
+	waiting chan modulesAnswer
 
 	writing sync.Mutex // held while frames are written
 }
@@ -49,11 +51,14 @@ type server struct {
 // job is one received task with its program.
 type job struct {
 	taskHeader
-	servers, globals, code []byte
-	heap                   *heapBody
+	servers, globals, files, bundle, code []byte
+	heap                                  *heapBody
 
 	cpuAtStart time.Duration // the CPU time of the process when the job started
 	program    *program
+	linked     *linked
+	refused    *sourceError // why the imports cannot be resolved
+	encoded    []byte       // the bundle that the task makes
 }
 
 // serve runs tasks until the parent closes the pipe, and returns the exit code. It calls
@@ -150,6 +155,11 @@ func (s *server) read(jobs chan<- *job) {
 				fmt.Fprintln(os.Stderr, "daybook-worker:", err)
 				os.Exit(exitProtocol)
 			}
+		case frameModules:
+			if err := s.readModules(payload); err != nil {
+				fmt.Fprintln(os.Stderr, "daybook-worker:", err)
+				os.Exit(exitProtocol)
+			}
 		case frameTask:
 			j, err := s.readTask(payload)
 			if err != nil {
@@ -195,7 +205,7 @@ func readJob(in *frameReader, header []byte, ready func()) (_ *job, err error) {
 	for _, part := range []struct {
 		to   *[]byte
 		size int
-	}{{&j.servers, j.ServersSize}, {&j.globals, j.GlobalsSize}, {&j.code, j.CodeSize}} {
+	}{{&j.servers, j.ServersSize}, {&j.globals, j.GlobalsSize}, {&j.files, j.FilesSize}, {&j.bundle, j.BundleSize}, {&j.code, j.CodeSize}} {
 		// The announced size may be false.
 		if *part.to, err = readPart(in, make([]byte, 0, min(part.size, firstPiece)), part.size); err != nil {
 			return nil, err
@@ -238,8 +248,32 @@ func (s *server) begin(j *job, jobs chan<- *job) {
 	if err := s.frame(frameAccepted, nil); err != nil {
 		os.Exit(exitClean) // the pipe is closed: the parent has ended
 	}
-	j.program = javaScript(j.code, j.FileName, j.Stateful)
+	switch err := s.prepareJob(j); {
+	case err == nil || errors.Is(err, errStopped): // the isolate notices the stop
+	case errors.As(err, &j.refused):
+	default:
+		os.Exit(exitClean) // the pipe is closed
+	}
 	jobs <- j
+}
+
+// prepareJob makes the bundle of a job, or the program and what it imports.
+func (s *server) prepareJob(j *job) error {
+	j.linked = &linked{code: j.code}
+	if j.BundleSize > 0 {
+		var err error
+		if j.encoded, err = bundlePackages(j.bundle); err != nil {
+			return &sourceError{err.Error()}
+		}
+		j.bundle = nil
+		return nil
+	}
+	found, err := s.linkImports(j)
+	if err == nil {
+		j.linked = found
+	}
+	j.program = javaScript(j.linked.code, j.FileName, j.Stateful)
+	return err
 }
 
 func (s *server) terminate() {
@@ -248,6 +282,10 @@ func (s *server) terminate() {
 	s.stop = true
 	if s.link != nil {
 		s.link.halt()
+	}
+	if s.waiting != nil {
+		close(s.waiting)
+		s.waiting = nil
 	}
 	if s.current != nil {
 		s.current.Terminate()
@@ -280,6 +318,10 @@ func (s *server) run(j *job) error {
 	end, p := endHeader{}, j.program
 	s.isolateMu.Lock()
 	defer s.isolateMu.Unlock()
+	if j.refused != nil || j.BundleSize > 0 {
+		j.heap.release()
+		return s.endWithoutScript(j)
+	}
 
 	sink := newLineSink(func(b []byte) error { return s.frame(frameLines, b) })
 	sink.writeArtifact = s.artifact
@@ -326,10 +368,10 @@ func (s *server) run(j *job) error {
 			}
 		}
 	}
-	r, err := isolate.Run(p.script(j.code))
+	r, err := isolate.Run(p.script(j))
 	if err == nil && r.Status == v8.SyntaxError {
 		// It may be TypeScript.
-		typed, refused := typeScript(j.code, j.FileName, j.Stateful)
+		typed, refused := typeScript(j.linked.code, j.FileName, j.Stateful)
 		if refused != nil {
 			s.setCurrent(nil)
 			_ = sink.close() // nothing was written
@@ -337,7 +379,7 @@ func (s *server) run(j *job) error {
 		}
 		if typed != nil {
 			p = typed
-			r, err = isolate.Run(p.script(j.code))
+			r, err = isolate.Run(p.script(j))
 		}
 	}
 	s.setCurrent(nil)
@@ -395,6 +437,17 @@ func (s *server) run(j *job) error {
 		}
 	}
 	return s.end(j, end, text, heap)
+}
+
+// endWithoutScript ends a job whose imports cannot be resolved, or that makes a bundle.
+func (s *server) endWithoutScript(j *job) error {
+	sum := sha256.Sum256(nil)
+	end := endHeader{End: endSyntax, TranspiledSHA256: hex.EncodeToString(sum[:])}
+	if j.refused != nil {
+		return s.end(j, end, j.refused.text, nil)
+	}
+	end.End = endCompleted
+	return s.end(j, end, string(j.encoded), nil)
 }
 
 // listGlobals sends a list of the globals of the isolate, in which no script has run.

@@ -8,17 +8,17 @@ import (
 	"daybook/internal/exec/v8"
 )
 
-// script returns the script that the isolate evaluates. given is the caller's source. The
-// name of the script in V8 is made of the file's name and the hash of given. So equal scripts
+// script returns the script that the isolate evaluates. The name of
+// the script in V8 is made of the file's name and the hash of the caller's source. So equal scripts
 // leave equal heaps, and a stack frame of an earlier run identifies its source. The name is in
 // the last line of the code, where it overrides a sourceURL comment of the script itself.
-func (p *program) script(given []byte) v8.Script {
-	name := v8.ScriptName(p.file, given)
+func (p *program) script(j *job) v8.Script {
+	name := v8.ScriptName(p.file, j.code)
 	code := make([]byte, 0, len(p.code)+len(name)+20)
 	code = append(code, p.code...)
 	code = append(code, "\n//# sourceURL="...)
 	code = append(code, name...)
-	return v8.Script{Source: code, Name: name, File: p.file, Mappings: p.mappings()}
+	return v8.Script{Source: code, Name: name, File: p.file, Mappings: p.mappings(), Modules: j.linked.modules, Bindings: j.linked.bindings}
 }
 
 // mappings returns the mappings of the source map, or "" if the code is the source.

@@ -10,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"daybook/internal/exec/bundle"
 	"daybook/runner"
 )
 
@@ -18,6 +19,13 @@ const maxCode = 16 << 20
 
 // maxGlobals is the maximum size of runner.Task.Globals, in bytes.
 const maxGlobals = 16 << 20
+
+// maxFiles is the maximum size of runner.Task.Files, in bytes: escapes in JSON can double the
+// size of the files.
+const maxFiles = 2*bundle.MaxFilesBytes + 1<<20
+
+// maxBundleRequest is the maximum size of runner.Task.Bundle, in bytes.
+const maxBundleRequest = 72 << 20
 
 // maxFileName is the maximum length of runner.Task.FileName, in bytes.
 const maxFileName = 1 << 10
@@ -41,6 +49,12 @@ func checkTask(t *runner.Task, maxHeapLimit int64) error {
 	}
 	if t.ListGlobals && (!t.Stateful || len(t.Code) > 0 || len(t.Globals) > 0 || t.Host != nil || t.OnTimer != nil) {
 		add("a list of globals needs a stateful task without code, globals, host and reports of timers")
+	}
+	if len(t.Files) > maxFiles || len(t.Bundle) > maxBundleRequest {
+		add("files or packages have too many bytes")
+	}
+	if len(t.Bundle) > 0 && (len(t.Code) > 0 || len(t.Heap) > 0 || len(t.Globals) > 0 || len(t.Files) > 0 || t.ListGlobals || t.Host != nil || t.Modules != nil) {
+		add("a task that makes a bundle needs no code, heap, globals, files, host and modules")
 	}
 	if !t.Stateful && len(t.Heap) > 0 {
 		add("a stateless run cannot continue from a heap")
@@ -104,7 +118,7 @@ func maxHeap(t *runner.Task) int64 {
 		slack     = 64 << 20 // the base heap, and memory that V8 granted beyond its limit
 		unlimited = 1<<31 - 1
 	)
-	if !t.Stateful || t.ListGlobals {
+	if !t.Stateful || t.ListGlobals || len(t.Bundle) > 0 {
 		return 0
 	}
 	if t.HeapLimitBytes == 0 || t.ArrayBufferLimitBytes == 0 {

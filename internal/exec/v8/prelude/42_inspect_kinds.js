@@ -271,6 +271,8 @@ const namespaceBody = (ctx, value, keys, depth) => {
     let descriptor;
     try {
       descriptor = ObjectGetOwnPropertyDescriptor(value, keys[i]);
+      // The namespaces of imported modules have getters.
+      if (hasOwn(descriptor, "get")) descriptor = { __proto__: null, value: value[keys[i]], writable: true, enumerable: true, configurable: false };
     } catch {
       parts[i] = `${propertyName(ctx, keys[i], true)}: ${ctx.stylize("<uninitialized>", "special")}`;
       continue;

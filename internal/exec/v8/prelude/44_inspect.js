@@ -117,6 +117,7 @@ const formatValue = (ctx, value, depth, inTypedArray) => {
     if (value === null) return ctx.stylize("<Revoked Proxy>", "special");
     kind = host.kindOf(value);
   }
+  if (kind === "object" && !isQuiet && isNamespace(value)) kind = "moduleNamespace";
 
   if (ctx.customInspect) {
     const custom = value[inspectCustom];

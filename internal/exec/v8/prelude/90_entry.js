@@ -33,6 +33,8 @@ const entry = {
   partOfGlobal,
   classOf: (value) => constructorName(value, newContext(), 0),
   explainSyntaxError,
+  loadModules,
+  importModule,
   setMode(stateful) {
     heapIsSaved = stateful;
     if (stateful) {

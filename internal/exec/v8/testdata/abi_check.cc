@@ -100,6 +100,7 @@ static_assert(sizeof(GCType) == 4 && sizeof(GCCallbackFlags) == 4);
 static_assert(std::is_same_v<NearHeapLimitCallback, size_t (*)(void*, size_t, size_t)>);
 METHOD(Isolate, HasPendingBackgroundTasks, bool (Isolate::*)());
 METHOD(Isolate, IsExecutionTerminating, bool (Isolate::*)());
+METHOD(Isolate, SetHostImportModuleDynamicallyCallback, void (Isolate::*)(HostImportModuleDynamicallyCallback));
 METHOD(Isolate, ThrowException, Local<Value> (Isolate::*)(Local<Value>));
 VALUE(MicrotasksPolicy::kExplicit, 0);
 

@@ -1,0 +1,289 @@
+package worker_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"daybook/events"
+	"daybook/internal/exec/bundle"
+	"daybook/internal/exec/worker"
+	"daybook/internal/modules/tarballtest"
+	"daybook/runner"
+)
+
+// registry provides packages from memory, and makes bundles in workers of a pool.
+type registry struct {
+	pool     *worker.Pool
+	packages []bundle.Package
+	asked    [][]string
+	bundles  [][]byte
+}
+
+func (r *registry) add(name, version string, dependencies map[string]string, files map[string]string) {
+	if files["package.json"] == "" {
+		files["package.json"] = fmt.Sprintf(`{"name":%q,"version":%q}`, name, version)
+	}
+	r.packages = append(r.packages, bundle.Package{Name: name, Version: version, Dependencies: dependencies, Tarball: tarballtest.Pack(files)})
+}
+
+func (r *registry) Bundle(ctx context.Context, specifiers []string) ([]byte, error) {
+	r.asked = append(r.asked, specifiers)
+	request := bundle.Request{Packages: r.packages}
+	for _, s := range specifiers {
+		parsed := bundle.Parse(s)
+		version := ""
+		for _, p := range r.packages {
+			if p.Name == parsed.Package && (parsed.Range == "" || strings.HasPrefix(p.Version, parsed.Range)) {
+				version = p.Version
+			}
+		}
+		if version == "" {
+			return nil, &runner.ModulesError{Text: "Error: Cannot find module '" + s + "'"}
+		}
+		request.Entries = append(request.Entries, bundle.Entry{Specifier: s, Package: parsed.Package + "@" + version, Subpath: parsed.Subpath})
+	}
+	encoded, err := request.Encode()
+	if err != nil {
+		return nil, err
+	}
+	t := runner.Task{Tenant: "t", Bundle: encoded, Stateful: true, HeapLimitBytes: 64 << 20, ArrayBufferLimitBytes: 64 << 20, Timeout: time.Minute, Start: begin}
+	o, err := r.pool.Run(ctx, t, discard)
+	if err != nil {
+		return nil, err
+	}
+	if o.Status != events.StatusCompleted {
+		return nil, &runner.ModulesError{Text: "SyntaxError: " + o.Error}
+	}
+	r.bundles = append(r.bundles, []byte(*o.Result))
+	return []byte(*o.Result), nil
+}
+
+// run runs a script with packages and files and returns its result or its error.
+func (r *registry) run(t *testing.T, heap []byte, code string, files map[string]string) (string, []byte) {
+	t.Helper()
+	task := patient(code)
+	task.Heap, task.Modules, task.Stateful = heap, r, true
+	if files != nil {
+		var err error
+		if task.Files, err = json.Marshal(files); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o, err := r.pool.Run(t.Context(), task, discard)
+	if err != nil {
+		t.Fatalf("%s: %v", code, err)
+	}
+	if o.Status != events.StatusCompleted {
+		return string(o.Reason) + ": " + o.Error, o.Heap
+	}
+	if o.Result == nil {
+		return "undefined", o.Heap
+	}
+	return *o.Result, o.Heap
+}
+
+func newRegistry(t *testing.T) *registry {
+	t.Helper()
+	r := &registry{pool: worker.New(worker.Options{Idle: 1})}
+	t.Cleanup(func() { r.pool.Close() })
+	return r
+}
+
+func TestImports(t *testing.T) {
+	t.Parallel()
+	r := newRegistry(t)
+	r.add("left", "1.2.3", nil, map[string]string{
+		"index.js": "export default function left(s, n) { return s.padStart(n) }\nexport const version = '1'; export let count = 0; export function up() { count++ }",
+	})
+	r.add("cjs", "2.0.0", map[string]string{"left": "left@1.2.3"}, map[string]string{
+		"package.json": `{"name":"cjs","main":"./lib"}`,
+		"lib/index.js": "const a = require('./a'); exports.name = 'cjs'; exports.a = a.name; exports.left = require('left').default('x', 3)",
+		"lib/a.js":     "const i = require('./index'); exports.name = 'a of ' + i.name",
+	})
+	r.add("@scope/maps", "1.0.0", nil, map[string]string{
+		"package.json": `{"name":"@scope/maps","exports":{".":{"types":"./i.d.ts","node":"./node.js","import":"./esm.js","require":"./cjs.cjs"},"./sub/*":"./lib/*.js","./hidden/*":null,"./data.json":"./data.json","./out":"../../etc/passwd"},"imports":{"#in":"./lib/in.js"}}`,
+		"esm.js":       "import { text } from '#in'; export default 'esm ' + text",
+		"cjs.cjs":      "module.exports = 'cjs'",
+		"lib/in.js":    "export const text = 'inside'",
+		"lib/x.js":     "import m from '@scope/maps'; import data from '../data.json'; export const x = m + data.n; export { data }",
+		"data.json":    `{"n": 7, "a-b": 1}`,
+	})
+	r.add("circle", "1.0.0", nil, map[string]string{
+		"index.js": "import { b } from './b.js'; export const a = () => 'a'; export const both = () => a() + b()",
+		"b.js":     "import { a } from './index.js'; export const b = () => 'b' + a()",
+	})
+	r.add("lazy", "1.0.0", nil, map[string]string{
+		"index.js": "export const load = () => import('./later.js'); export const miss = name => import(name); export const no = () => require('nowhere')",
+		"later.js": "globalThis.wasLater = true; export default 'later'",
+	})
+	for _, c := range []struct{ code, want string }{
+		{`import left, { version as v, count, up } from "left"; up(); [left("a", 3), v, count].join()`, "  a,1,0"},
+		{`import * as ns from "npm:left@1"; ns.up(); [ns.count, Object.keys(ns).join("+"), typeof ns.default].join()`, "1,count+default+up+version,function"},
+		{"import left from 'left'\nconst n: number = 4\nleft('b', n)", "   b"},
+		{`const { default: cjs, name } = await import("cjs"); JSON.stringify([cjs, name])`, `[{"name":"cjs","a":"a of undefined","left":"  x"},"cjs"]`},
+		{`import m from "@scope/maps"; import { x, data } from "@scope/maps/sub/x"; [m, x, data["a-b"]].join()`, "esm inside,esm inside7,1"},
+		{`import d from "@scope/maps/data.json" with { type: "json" }; d.n`, "7"},
+		{`import { both } from "circle"; both()`, "aba"},
+		{`import { load } from "lazy"; const before = typeof wasLater; [before, (await load()).default, typeof wasLater].join()`, "undefined,later,boolean"},
+		{`import { no } from "lazy"; try { no() } catch (e) { e.code + " " + e.message }`, "ERR_MODULE_NOT_FOUND Cannot find module 'nowhere': package lazy@1.0.0 imports \"nowhere\", which is none of its admitted dependencies"},
+		{`import { miss } from "lazy"; await miss("left").catch(e => e.message)`, "Cannot find module 'left' in npm:lazy@1.0.0/index.js: only modules whose names are constants in the code are loaded"},
+		{`const name = "le" + "ft"; await import(name).catch(e => e.message)`, `Cannot find module 'left': only modules whose names are constants in the script, in import statements or import("NAME"), are loaded`},
+		{`import { nothing } from "left"; 1`, "exception: SyntaxError: The requested module 'left' does not provide an export named 'nothing'"},
+		{"1;\nimport x from \"@scope/maps/hidden/y\"", "syntax_error: SyntaxError: Cannot find module '@scope/maps/hidden/y': package @scope/maps@1.0.0 exports no \"./hidden/y\"\n    at cell.ts:2:1"},
+		{`import x from "@scope/maps/out"`, "syntax_error: SyntaxError: Cannot find module '@scope/maps/out': package @scope/maps@1.0.0 exports \"../../etc/passwd\", which is not a file of it\n    at cell.ts:1:1"},
+		{`import "left"; let x = ;`, "syntax_error: SyntaxError: Unexpected \";\"\n    at cell.ts:1:24"},
+		{"import left from \"left\"; import type { T } from \"t\"; throw new Error('here')", "exception: Error: here\n    at cell.ts:1:60"},
+		{`const left = 1; import left from "left"`, "syntax_error: SyntaxError: The symbol \"left\" has already been declared\n    at cell.ts:1:24"},
+		{`import { a } from "absent"`, "syntax_error: Error: Cannot find module 'absent'"},
+		{`import ns from "left"; console.log(ns.name); export const a = 1`, "syntax_error: SyntaxError: Unexpected token 'export'; a script exports nothing: what one run declares, the next one has when it resumes the heap\n    at cell.ts:1:46"},
+	} {
+		got, _ := r.run(t, nil, c.code, nil)
+		if got != c.want && !strings.HasPrefix(got, c.want+"\n") {
+			t.Errorf("%s:\n%s\nwant\n%s", c.code, got, c.want)
+		}
+	}
+}
+
+// A heap evaluates each module once, whatever bundles later runs bring.
+func TestImportsOfALaterRun(t *testing.T) {
+	t.Parallel()
+	r := newRegistry(t)
+	for _, v := range []string{"1.0.0", "2.0.0"} {
+		r.add("state", v, nil, map[string]string{"index.js": "globalThis.times = (globalThis.times ?? 0) + 1; export const items = []; export const v = '" + v + "'"})
+	}
+	r.add("user", "1.0.0", map[string]string{"state": "state@1.0.0"}, map[string]string{"index.js": "import { items, v } from 'state'; export { items, v }"})
+	got, heap := r.run(t, nil, `import { items } from "npm:state@1"; import * as ns from "npm:state@1"; items.push("first"); globalThis.later = () => import("npm:state@2"); times`, nil)
+	if got != "1" {
+		t.Fatal(got)
+	}
+	for _, c := range []struct{ code, want string }{
+		{`items.push("second"); items.length`, "2"},
+		{`import { items as shared, v } from "user"; [shared === items, shared.join(), v, times].join()`, "true,first,second,1.0.0,1"},
+		{`const again = await import("npm:state@1"); [again === ns, times].join()`, "true,1"},
+		{`import { v as two } from "npm:state@2"; [two, times, (await later()).v].join()`, "2.0.0,2,2.0.0"},
+		{`import { items } from "npm:state@1"; [items.join(), times].join("-")`, "first,second-2"},
+	} {
+		if got, heap = r.run(t, heap, c.code, nil); got != c.want {
+			t.Errorf("%s: %s, want %s", c.code, got, c.want)
+		}
+	}
+	if got, _ := r.run(t, heap, `Object.freeze(globalThis); 1`, nil); got != "1" {
+		t.Error(got)
+	}
+}
+
+func TestImportsOfFiles(t *testing.T) {
+	t.Parallel()
+	r := newRegistry(t)
+	r.add("left", "1.2.3", nil, map[string]string{"index.js": "export default (s, n) => s.padStart(n)"})
+	files := map[string]string{
+		"util.ts":      "import left from 'left'\nimport type { T } from './types.js'\nimport { deep } from './lib/deep.js'\nenum E { A = 3 }\nexport const pad = (s: string): string => left(s, E.A) + deep",
+		"lib/deep.ts":  "import data from '../data.json'\nexport const deep: number = data.n\nexport function fail(): never { throw new Error('deep') }",
+		"data.json":    `{"n":5}`,
+		"bad.ts":       "const x: = 1",
+		"wait.ts":      "export const x = await 1",
+		"escape.ts":    "import '../../etc/passwd'",
+		"same/util.ts": "export const pad = 1",
+	}
+	for _, c := range []struct{ code, want string }{
+		{`import { pad } from "./util.ts"; pad("x")`, "  x5"},
+		{`const { pad } = await import("./util"); pad("y")`, "  y5"},
+		{`import { fail } from "./lib/deep.ts"; fail()`, "exception: Error: deep\n    at fail (lib/deep.ts#"},
+		{`import "./bad.ts"`, `syntax_error: SyntaxError: Unexpected "=" (bad.ts:1:10)`},
+		{`import "./wait.ts"`, "syntax_error: SyntaxError: top-level await is supported in scripts, and not in the modules that they import (wait.ts:1:18)"},
+		{`import "./none.ts"`, "syntax_error: SyntaxError: Cannot find module './none.ts': there is no file \"none.ts\" among the files of the run\n    at cell.ts:1:1"},
+		{`import "../none.ts"`, "syntax_error: SyntaxError: Cannot find module '../none.ts': \"../none.ts\" leaves the files of the run\n    at cell.ts:1:1"},
+		{`await import("./escape.ts").catch(e => e.message)`, `Cannot find module '../../etc/passwd': "../../etc/passwd" leaves the files of the run`},
+	} {
+		if got, _ := r.run(t, nil, c.code, files); got != c.want && !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s:\n%s\nwant\n%s", c.code, got, c.want)
+		}
+	}
+	got, heap := r.run(t, nil, `import { deep } from "./lib/deep.ts"; deep`, files)
+	files["data.json"] = `{"n":6}`
+	again, _ := r.run(t, heap, `import { deep } from "./lib/deep.ts"; deep`, files)
+	if got != "5" || again != "6" {
+		t.Errorf("files gave %s, then changed files %s", got, again)
+	}
+	if got, _ := r.run(t, nil, `import "./x.ts"`, nil); !strings.Contains(got, "the run has no files besides the script") {
+		t.Error(got)
+	}
+}
+
+func TestRefusedSpecifiers(t *testing.T) {
+	t.Parallel()
+	r := newRegistry(t)
+	r.add("zod", "1.0.0", nil, map[string]string{"index.js": "export const z = 1"})
+	for _, specifier := range []string{
+		"unlocked", "node:nothing-like-this", "file:///etc/passwd", "/etc/passwd", "https://evil.example/x.js", "data:text/javascript,1", "./x", "../../etc/passwd",
+		"zod/../../etc/passwd", "npm:zod@9", "zod/%2e%2e/x", "jsr:noscope", "npm:", "npm:@scope", "zod//x", ".hidden", "daybook:prelude", "npm:../x", "zod/", "ZOD\u2028",
+	} {
+		got, _ := r.run(t, nil, fmt.Sprintf("import x from %q", specifier), nil)
+		if !strings.HasPrefix(got, "syntax_error: ") && !strings.HasPrefix(got, "exception: ") || !strings.Contains(got, "annot find module") && !strings.Contains(got, "without escapes") {
+			t.Errorf("%s: %s", specifier, got)
+		}
+	}
+	if len(r.asked) == 0 {
+		t.Error("nothing was asked for")
+	}
+}
+
+func TestHostilePackages(t *testing.T) {
+	t.Parallel()
+	deep := strings.Repeat(`{"a":`, 200_000) + "1" + strings.Repeat("}", 200_000)
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  string
+	}{
+		"nested package.json":   {map[string]string{"package.json": deep}, "package.json"},
+		"large package.json":    {map[string]string{"package.json": `{"a":"` + strings.Repeat("x", 2<<20) + `"}`}, "at most 1048576 are allowed"},
+		"no package.json":       {map[string]string{"package.json": " "}, "is not valid"},
+		"exports of many kinds": {map[string]string{"package.json": `{"exports":{".":[[],{"import":{"import":["x","./index.js"]}}]}}`, "index.js": "export default 1"}, "x"},
+		"nested exports":        {map[string]string{"package.json": `{"exports":` + strings.Repeat(`{"import":`, 50) + `"./x.js"` + strings.Repeat("}", 50) + `}`}, "nested too deeply"},
+		"many modules": {func() map[string]string {
+			all := map[string]string{"package.json": "{}"}
+			var b strings.Builder
+			for i := range 5001 {
+				all[fmt.Sprintf("m%d.js", i)] = ""
+				fmt.Fprintf(&b, "import './m%d.js'\n", i)
+			}
+			all["index.js"] = b.String()
+			return all
+		}(), "more than 5000 modules"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRegistry(t)
+			r.add("evil", "1.0.0", nil, c.files)
+			if got, _ := r.run(t, nil, `import x from "evil"`, nil); !strings.Contains(got, c.want) || !strings.Contains(got, "rror:") {
+				t.Errorf("%.300s, want %s", got, c.want)
+			}
+			if got, _ := r.run(t, nil, "1 + 1", nil); got != "2" {
+				t.Errorf("the next run returned %s", got)
+			}
+		})
+	}
+}
+
+// The same packages and specifiers give the same bundle.
+func TestBundlesAreEqual(t *testing.T) {
+	t.Parallel()
+	r := newRegistry(t)
+	for i := range 40 {
+		r.add(fmt.Sprintf("p%d", i), "1.0.0", map[string]string{"p0": "p0@1.0.0"}, map[string]string{"index.js": "import './a.js'; import './b.js'; import 'p0'", "a.js": "import './b.js'", "b.js": "require('./a')"})
+	}
+	for range 4 {
+		if got, _ := r.run(t, nil, `import "p3"; import "p1"; await import("p2"); 1`, nil); got != "1" {
+			t.Fatal(got)
+		}
+	}
+	for _, b := range r.bundles[1:] {
+		if string(b) != string(r.bundles[0]) {
+			t.Errorf("two bundles differ:\n%s\n%s", r.bundles[0], b)
+		}
+	}
+}
