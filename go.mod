@@ -35,6 +35,7 @@ require (
 )
 
 require (
+	deps.dev/util/semver v0.0.0-20260727054525-2946ae4a6141
 	github.com/KimMachineGun/automemlimit v1.0.1
 	github.com/open-policy-agent/opa v1.22.3
 	github.com/yuin/goldmark v1.8.7

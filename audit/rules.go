@@ -168,6 +168,8 @@ func (r *rules) apply(e *events.Event) {
 		r.run(e, d.ExecutionID)
 	case *events.ExecutionReplayed:
 		r.run(e, d.ExecutionID)
+	case *events.ExecutionModulesLoaded:
+		r.run(e, d.ExecutionID)
 	case *events.HostCalled:
 		r.called(e, d)
 	case *events.HostReturned:
@@ -539,6 +541,13 @@ func (r *rules) collect(e *events.Event) {
 	case *events.ExecutionRequested:
 		r.blob(e, d.Content.Value().Source.Blob)
 		r.body(e, d.Content.Value().Globals)
+		r.body(e, d.Content.Value().Files)
+	case *events.ExecutionModulesLoaded:
+		r.body(e, d.Content.Value().Bundle)
+	case *events.ModuleAdmitted:
+		for i := range d.Packages {
+			r.blob(e, &d.Packages[i].Tarball)
+		}
 	case *events.ExecutionStarted:
 		r.body(e, d.Callable)
 	case *events.HostCalled:

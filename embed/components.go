@@ -10,6 +10,7 @@ import (
 	"daybook/internal/admission"
 	"daybook/internal/exec/worker"
 	"daybook/internal/lifecycle/damage"
+	"daybook/internal/modules"
 	"daybook/ledger"
 	"daybook/projections"
 	"daybook/runner"
@@ -178,6 +179,7 @@ func (d *Daybook) startRunner(ctx context.Context) error {
 		Workers:        d.pool,
 		Memory:         runMemory{d.budget},
 		NodeGlobals:    d.opts.Runs.NodeGlobals,
+		Modules:        &modules.Lock{Admitted: d.ledger, Texts: d.store},
 		DrainTimeout:   d.opts.Runs.DrainWait,
 		CheckRecording: d.store.Silent,
 		Logger:         d.opts.Logger,

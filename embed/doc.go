@@ -68,6 +68,7 @@
 //     decrypts it
 //   - keys.go: opens the content keys
 //   - whatif.go: executes other code with the inputs of a recorded run
+//   - modules.go: admits the packages that scripts import
 //   - replay.go, replayexport.go: executes recorded runs again for clients, and records the
 //     verdicts; those of an export without a server; lists the globals of heaps
 //   - migration.go: migrates heaps of other engines, for clients and for runs that need them

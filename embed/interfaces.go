@@ -48,7 +48,10 @@ func (d *Daybook) startInterfaces(ctx context.Context) error {
 		}
 		info.V8Version, info.EngineID = engine.V8Version, engine.ID
 	}
-	var err error
+	admitted, err := d.newPackages()
+	if err != nil {
+		return err
+	}
 	d.handler, err = httpapi.New(httpapi.Options{
 		Commands:   commands,
 		Queries:    d.projections,
@@ -56,6 +59,7 @@ func (d *Daybook) startInterfaces(ctx context.Context) error {
 		Contexts:   onlyIf[httpapi.Contexts](d.contexts != nil, d.contexts),
 		Events:     eventLog{d.store, d.tail},
 		Collector:  d.retention,
+		Modules:    onlyIf[httpapi.Modules](d.runsScripts(), admitted),
 		Shredder:   d,
 		OnForget:   func(forget func(tenant string)) { d.forget = forget },
 		Volumes:    ledgerVolumes{d},

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"daybook/internal/exec/worker"
+	"daybook/internal/modules/registry"
 	"daybook/internal/resources/fairness"
 	"daybook/internal/tools/toolserver"
 	"daybook/internal/web/access"
@@ -92,6 +93,10 @@ type RunOptions struct {
 	// DrainWait is the time that Close gives to running scripts before they are handed
 	// back. Default: 10 s. A negative duration hands them back at once.
 	DrainWait time.Duration
+	// Registry is the address of the npm registry that packages are admitted from, JSRRegistry
+	// that of the registry of JSR for npm clients. Defaults: https://registry.npmjs.org and
+	// https://npm.jsr.io.
+	Registry, JSRRegistry string
 }
 
 // validate returns the errors of the fields.
@@ -103,6 +108,9 @@ func (o RunOptions) validate() error {
 		optionRange[int]{least: 1, most: 300}.check("Runs.TimeoutSecs", o.TimeoutSecs),
 		optionRange[int64]{least: 1, most: maxStoredBytes, negative: "is unlimited"}.check("Runs.OutputMaxBytes", o.OutputMaxBytes),
 		optionRange[time.Duration]{least: 1, negative: "is no wait"}.check("Runs.DrainWait", o.DrainWait),
+	}
+	if _, err := registry.New(cmp.Or(o.Registry, registry.NPM), cmp.Or(o.JSRRegistry, registry.JSR)); err != nil {
+		problems = append(problems, fieldIs("Runs.Registry", "%s", err))
 	}
 	if heap := cmp.Or(o.HeapMB, defaultHeapMB); o.HeapCeilingMB > 0 && o.HeapCeilingMB < heap {
 		problems = append(problems, fieldIs("Runs.HeapCeilingMB", "%d: it must not be below Runs.HeapMB, which is %d", o.HeapCeilingMB, heap))

@@ -30,6 +30,8 @@ var recordedBelow = map[string]string{
 	"PATCH /api/context":                       "",
 	"DELETE /api/context":                      "",
 	"POST /api/webhooks":                       "",
+	"POST /api/modules":                        "",
+	"DELETE /api/modules":                      "one event for each admitted package",
 	"POST /api/webhooks/{id}/retry":            "",
 	"DELETE /api/webhooks/{id}":                "one event for each webhook, after which nothing is recorded of its deliveries",
 	"POST /api/executions/{id}/cancel":         "one event for each execution, which its end would record too",

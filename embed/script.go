@@ -32,6 +32,8 @@ type Script struct {
 	LogicalSession string
 	// Tags replace those of the output heap. Nil leaves them.
 	Tags map[string]string
+	// Files are the sources of other files by path, which the code imports as ./PATH.
+	Files map[string]string
 	// HeapMemoryMaxMB and ExecutionTimeoutSecs are the limits of the run, in MiB and in
 	// s. 0 selects the defaults.
 	HeapMemoryMaxMB      int
@@ -45,6 +47,7 @@ type Script struct {
 func (d *Daybook) Submit(ctx context.Context, s Script) (string, error) {
 	r, err := d.ledger.Submit(ctx, ledger.Submission{
 		Tenant:               events.DefaultTenant,
+		Files:                s.Files,
 		Code:                 s.Code,
 		FileName:             s.FileName,
 		Heap:                 s.Heap,

@@ -262,7 +262,7 @@ func queryFor(t *testing.T, op operation, n names) []string {
 		case "query after", "query type", "query limit", "query cursor", "query status", "query wait", "query follow", "query keys", "query fields", "query file_name",
 			"query heap_memory_max_mb", "query execution_timeout_secs", "query line_offset", "query line_limit", "query byte_offset", "query byte_limit",
 			"query kind", "query number", "query text", "query require_heap", "query last", "query max_bytes", "query force", "query keep_heaps", "query seq", "query size", "query since", "query until", "query fresh",
-			"query speed", "query max_pause", "query from", "query to", "query from_entry", "query to_entry",
+			"query package", "query speed", "query max_pause", "query from", "query to", "query from_entry", "query to_entry",
 			"header Daybook-Min-Sequence", "header Last-Event-ID", "header Idempotency-Key":
 		default:
 			if p.In != "path" {
@@ -300,6 +300,8 @@ func bodyFor(t *testing.T, method, path string, op operation, n names) string {
 		return `{"custom":{"stolen":"yes"}}`
 	case "PUT /api/heaps/{heap}/tags":
 		return `{"stolen":"yes"}`
+	case "POST /api/modules":
+		return `{"specifier":"../none"}`
 	case "POST /api/webhooks":
 		return `{"url":"https://hooks.invalid/hook"}`
 	case "POST /api/webhooks/{id}/retry":

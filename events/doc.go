@@ -28,6 +28,7 @@
 //   - extent.go: decides which chunks of output count, and where the next attempt continues
 //   - hostcall.go: host calls and their answers
 //   - artifact.go: artifacts, their limits and names
+//   - module.go: admitted packages, and what scripts import
 //   - replayed.go: replays of executions, and their verdicts
 //   - migrated.go: migrations of heaps to another engine, and their verdicts
 //   - heap.go: tags, session entries, collections

@@ -285,7 +285,7 @@ func (d *ExecutionRequested) prepared() (Data, []string) {
 	if d.Content.Plain == nil {
 		return &copied, nil
 	}
-	return &copied, blobsOf(&d.Content.Plain.Source, d.Content.Plain.Globals)
+	return &copied, blobsOf(&d.Content.Plain.Source, d.Content.Plain.Globals, d.Content.Plain.Files)
 }
 
 func (d *ExecutionOutput) sealable() sealable { return &d.Content }
@@ -323,6 +323,15 @@ func (d *HostCalled) prepared() (Data, []string) {
 		return &copied, nil
 	}
 	return &copied, blobsOf(d.Content.Plain.Arguments)
+}
+
+func (d *ExecutionModulesLoaded) sealable() sealable { return &d.Content }
+func (d *ExecutionModulesLoaded) prepared() (Data, []string) {
+	copied := *d
+	if d.Content.Plain == nil {
+		return &copied, nil
+	}
+	return &copied, blobsOf(d.Content.Plain.Bundle)
 }
 
 func (d *HostReturned) sealable() sealable { return &d.Content }

@@ -158,6 +158,9 @@ type RequestedContent struct {
 	// members become properties of globalThis before the source is evaluated, at every
 	// attempt. Nil when there are none.
 	Globals *Body `json:"globals,omitempty"`
+	// Files are the sources of the other files of the script: the JSON of an object with
+	// the texts by path. Nil when there are none.
+	Files *Body `json:"files,omitempty"`
 	// FileName is the name shown in stack traces; absent if FileName of the event is set.
 	FileName string `json:"file_name,omitempty"`
 }

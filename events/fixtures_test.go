@@ -270,6 +270,21 @@ func examples() []events.Data {
 			ExecutionsSHA256: heapOut, ExecutionID: execution, Part: events.ReplayOutput, Line: 3, Call: 1, Reason: "lineage_unknown", WallMillis: 41, Actor: client, RunID: execution,
 			Content: events.Plain(events.ReplayedContent{Recorded: "Oslo 59.91", Replayed: "Oslo 59.92"}),
 		},
+		&events.ModuleAdmitted{
+			Specifier: "npm:@trip/maps@^1", Registry: "https://registry.npmjs.org", Actor: client,
+			Packages: []events.AdmittedPackage{{
+				Name: "@trip/maps", Version: "1.2.0", Direct: true, SHA512: heapIn + heapOut, Tarball: events.BlobRef{SHA256: heapOut, Size: 812}, Unpacked: 2048, Files: 4, License: "MIT",
+				Dependencies: []events.ModuleDependency{{Name: "geo", Package: "geo@2.0.1"}},
+			}},
+		},
+		&events.ModuleRemoved{Packages: []string{"@trip/maps@1.2.0", "geo@2.0.1"}, Actor: client},
+		&events.ExecutionModulesLoaded{
+			ExecutionID: execution, Attempt: 2, BundleSHA256: heapOut,
+			Content: events.Plain(events.ModulesContent{
+				Specifiers: []string{"npm:@trip/maps@1"}, Packages: []events.LoadedPackage{{Name: "@trip/maps", Version: "1.2.0", SHA512: heapIn + heapOut}},
+				Bundle: &events.Body{Blob: &events.BlobRef{SHA256: heapOut, Size: 512}}, Error: "none",
+			}),
+		},
 	}
 }
 
@@ -278,7 +293,7 @@ func examples() []events.Data {
 func later() []events.Data {
 	return []events.Data{
 		&events.ExecutionRequested{Interactive: true, Turn: &events.Turn{SessionID: logical, Number: 5, After: webhook, Reset: true, Heap: heapIn, QueuedSeq: 1040}, Context: &talk},
-		&events.ExecutionRequested{Content: events.Plain(events.RequestedContent{Globals: &events.Body{Text: `{"prompt":{"resources":[]}}`}, FileName: "plan.ts"})},
+		&events.ExecutionRequested{Content: events.Plain(events.RequestedContent{Globals: &events.Body{Text: `{"prompt":{"resources":[]}}`}, FileName: "plan.ts", Files: &events.Body{Text: `{"util.ts":"1"}`}})},
 		&events.SessionShredded{SessionID: logical, Kind: events.SessionLogical},
 		&events.SessionReset{SessionID: logical, Kind: events.SessionLogical, IdempotencySHA256: heapIn, IdempotencyKeyID: "5f0c77e2b8d49a11-7d026a3e019ab3c4"},
 		&events.ExecutionStarted{InputHeap: heapOut, MigratedFrom: heapIn},

@@ -44,6 +44,7 @@ func TestDerivedNames(t *testing.T) {
 		{"run", events.RunSubject("default", "gpu", execution), "default.run.gpu." + execution},
 		{"exec", events.ExecSubject("default", execution), "default.exec." + execution},
 		{"out", events.OutSubject("default", execution), "default.out.de"},
+		{"module", events.ModuleSubject("default"), "default.module.lock"},
 		{"session subject", events.SessionSubject("default", "abc"), "default.session.abc"},
 		{"heap", events.HeapSubject("default", heapIn), "default.heap.3f"},
 		{"no heap", events.HeapSubject("default", ""), "default.heap.00"},
@@ -139,6 +140,8 @@ func TestSubjects(t *testing.T) {
 			want, about = events.SignersSubject("default"), webhook
 		case events.TypeBlobsLost:
 			want, about = events.LossSubject("default"), "LEDGER-0002"
+		case events.TypeModuleAdmitted, events.TypeModuleRemoved:
+			want, about = events.ModuleSubject("default"), "lock"
 		}
 		if events.TypeOf(d).Webhook() {
 			want, about = events.WebhookSubject("default", webhook), webhook

@@ -57,6 +57,9 @@ var kinds = []kind{
 	row(TypeExecutionReplayed, func(d *ExecutionReplayed) string { return d.ExecutionID }, ReplaySubject, concernsExecution),
 	row(TypeExecutionArtifactCreated, func(d *ExecutionArtifactCreated) string { return d.ExecutionID }, ExecSubject, concernsExecution),
 	row(TypeHeapMigrated, func(d *HeapMigrated) string { return d.Heap }, MigrationSubject, concernsOther),
+	row(TypeModuleAdmitted, func(*ModuleAdmitted) string { return lockID }, tenantOnly(ModuleSubject), concernsOther),
+	row(TypeModuleRemoved, func(*ModuleRemoved) string { return lockID }, tenantOnly(ModuleSubject), concernsOther),
+	row(TypeExecutionModulesLoaded, func(d *ExecutionModulesLoaded) string { return d.ExecutionID }, ExecSubject, concernsExecution),
 }
 
 // kind is a row of kinds.
@@ -217,4 +220,7 @@ func (*ExecutionReplayed) fact()        {}
 func (*HeapMigrated) fact()             {}
 func (*BlobsLost) fact()                {}
 func (*ExecutionArtifactCreated) fact() {}
+func (*ModuleAdmitted) fact()           {}
+func (*ModuleRemoved) fact()            {}
+func (*ExecutionModulesLoaded) fact()   {}
 func (*Unknown) fact()                  {}

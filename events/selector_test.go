@@ -40,7 +40,7 @@ func TestSelector(t *testing.T) {
 		{"execution", events.Selection{Execution: execution}, aboutRun},
 		{"another execution", events.Selection{Execution: webhook}, nil},
 		{"execution and types", events.Selection{Execution: execution, Types: ended}, ended},
-		{"session", events.Selection{Session: "trip-planner"}, slices.Insert(slices.Clone(aboutRun), len(aboutRun)-2, events.TypeSessionReset)}, // replays and artifacts were introduced later
+		{"session", events.Selection{Session: "trip-planner"}, slices.Insert(slices.Clone(aboutRun), slices.Index(aboutRun, events.TypeExecutionReplayed), events.TypeSessionReset)}, // it was introduced before the replay
 		{"logical session", events.Selection{Session: logical, Types: []events.Type{events.TypeExecutionRequested, events.TypeSessionNamed, events.TypeSessionTurnQueued, events.TypeAgentPrompted}},
 			[]events.Type{events.TypeSessionNamed, events.TypeSessionTurnQueued, events.TypeAgentPrompted}},
 		{"another session", events.Selection{Session: "other"}, nil},

@@ -130,6 +130,10 @@ func WebhookSubject(tenant, webhook string) string {
 // WebhookSubjects returns the pattern of all events about webhooks, over all tenants.
 func WebhookSubjects() string { return "*.webhook.*" }
 
+// ModuleSubject returns the subject of the admitted packages of a tenant. Its last event is
+// the base of the next change.
+func ModuleSubject(tenant string) string { return tenant + ".module." + lockID }
+
 // CheckpointSubject returns the subject of the checkpoints of the ledger; tenant is
 // LedgerTenant.
 func CheckpointSubject(tenant string) string {

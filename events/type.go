@@ -58,6 +58,9 @@ const (
 	TypeExecutionReplayed        Type = "daybook.execution.replayed.v1"
 	TypeExecutionArtifactCreated Type = "daybook.execution.artifact_created.v1"
 	TypeHeapMigrated             Type = "daybook.heap.migrated.v1"
+	TypeModuleAdmitted           Type = "daybook.module.admitted.v1"
+	TypeModuleRemoved            Type = "daybook.module.removed.v1"
+	TypeExecutionModulesLoaded   Type = "daybook.execution.modules_loaded.v1"
 )
 
 // Terminal reports whether an event of this type ends its execution.

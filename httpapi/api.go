@@ -41,6 +41,7 @@ type api struct {
 	hooks      Webhooks
 	volumes    Volumes
 	collector  Collector
+	modules    Modules
 	catalog    Catalog
 	shredder   Shredder
 	replay     Publisher
@@ -72,7 +73,7 @@ func New(o Options) (http.Handler, error) {
 			return nil, fmt.Errorf("httpapi: %w", err)
 		}
 	}
-	a := &api{cmd: o.Commands, q: o.Queries, events: o.Events, log: o.Logger, guard: web.NewGuard(o.Hosts), info: o.Version, contexts: o.Contexts, hooks: o.Webhooks, replay: o.Replay, replays: o.Replays, migrations: o.Migrations, globals: o.Globals, collector: o.Collector, catalog: o.Catalog, shredder: o.Shredder, volumes: o.Volumes}
+	a := &api{cmd: o.Commands, q: o.Queries, events: o.Events, log: o.Logger, guard: web.NewGuard(o.Hosts), info: o.Version, contexts: o.Contexts, hooks: o.Webhooks, replay: o.Replay, replays: o.Replays, migrations: o.Migrations, globals: o.Globals, collector: o.Collector, modules: o.Modules, catalog: o.Catalog, shredder: o.Shredder, volumes: o.Volumes}
 	a.signers = o.Signers
 	a.damage, a.scrub, a.blobs, a.budget, a.pace = o.Damage, o.Scrub, o.Blobs, o.Budget, o.Pace.withDefaults()
 	a.countLate, a.late.warned.Interval = o.CountLate, lateLogInterval
@@ -189,6 +190,7 @@ func (a *api) routes(mux *http.ServeMux) *document {
 	a.signerRoutes(r)
 	a.volumeRoutes(r)
 	a.webhookRoutes(r)
+	a.moduleRoutes(r)
 	a.serviceRoutes(r)
 	return r.document()
 }

@@ -87,7 +87,7 @@ func TestEveryRouteNeedsAToken(t *testing.T) {
 				scope = "read"
 			case path == "/api/ledger/checkpoint":
 				scope = "sign"
-			case strings.HasPrefix(path, "/api/webhooks"), path == "/api/heaps/collect", strings.HasPrefix(path, "/api/ledger/volumes/"), path == "/api/ledger/signers", path == "/api/ledger/key/rotate", path == "/api/sessions/{name}/content", path == "/api/content":
+			case strings.HasPrefix(path, "/api/webhooks"), path == "/api/modules", path == "/api/heaps/collect", strings.HasPrefix(path, "/api/ledger/volumes/"), path == "/api/ledger/signers", path == "/api/ledger/key/rotate", path == "/api/sessions/{name}/content", path == "/api/content":
 				scope = "admin"
 			}
 			routes = append(routes, route{strings.ToUpper(method), strings.NewReplacer("{id}", "x", "{heap}", strings.Repeat("0", 64), "{hash}", strings.Repeat("0", 64), "{name}", "x", "{volume}", "1").Replace(path), scope})

@@ -72,6 +72,7 @@
 //   - volumes.go: lists, seals and removes volumes; decides who is the operator
 //   - damage.go, anomalies.go: reports damage, the scrub, and anomalies with advice
 //   - heaps.go: lists heaps and their lineage; reads, replaces and deletes tags
+//   - modules.go: admits, lists and removes the packages that scripts import
 //   - heapglobals.go: lists the globals of a heap
 //   - collect.go: deletes unused heaps when a client requests it
 //   - resolve.go: finds the id that a prefix or @last means

@@ -23,6 +23,7 @@ type submission struct {
 	ExecutionTimeoutSecs *int              `json:"execution_timeout_secs,omitempty" nullable:"true" doc:"Wall-clock limit in seconds, 1 to 300."`
 	Tags                 map[string]string `json:"tags,omitempty" nullable:"true" doc:"Tags that replace those of the output heap once the run completes; {} clears them."`
 	FileName             *string           `json:"file_name,omitempty" nullable:"true" doc:"Name shown in stack traces; default main.ts."`
+	Files                map[string]string `json:"files,omitempty" nullable:"true" doc:"Sources of other files by path, such as {\"lib/util.ts\": \"export const x = 1\"}; the code imports them as ./PATH. At most 256, with 16 MiB together."`
 	RequireHeap          *bool             `json:"require_heap,omitempty" nullable:"true" doc:"True refuses a heap that is not recorded; otherwise the run starts from a fresh isolate, with a warning."`
 }
 
@@ -144,6 +145,7 @@ func decodeExec(raw []byte, r *request, s *ledger.Submission) *failure {
 		"execution_timeout_secs": integer(&s.ExecutionTimeoutSecs),
 		"tags":                   textMap(&s.Tags),
 		"file_name":              text(&s.FileName, nil),
+		"files":                  textMap(&s.Files),
 		"require_heap":           boolean(&s.RequireHeap),
 	})
 	switch {

@@ -193,6 +193,8 @@ type Options struct {
 	Contexts Contexts
 	// Webhooks serves /api/webhooks.
 	Webhooks Webhooks
+	// Modules serves /api/modules.
+	Modules Modules
 	// Collector serves /api/heaps/collect.
 	Collector Collector
 	// Volumes serves /api/ledger/volumes.

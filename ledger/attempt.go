@@ -95,6 +95,7 @@ func (l *Ledger) plan(ctx context.Context, r Request, redelivered bool) (Plan, e
 	if err := restoreSeedAndClock(&p, h.first); err != nil {
 		return Plan{}, err
 	}
+	p.Modules = l.loadedModules(r.Tenant, h)
 	why, err := l.resumeCalls(ctx, &p, h)
 	switch {
 	case err != nil:

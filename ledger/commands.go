@@ -42,6 +42,9 @@ type Submission struct {
 	// ASCII characters, with at most 16 MiB of JSON together. They are not part of Code,
 	// so that positions and hashes are those of Code.
 	Globals map[string]json.RawMessage
+	// Files are the sources of further files by path, which the code imports as ./PATH. At
+	// most 256 are accepted, with at most 16 MiB together.
+	Files map[string]string
 	// IdempotencyKey, if not empty, permanently identifies the execution: the same key
 	// always returns the same execution.
 	IdempotencyKey string
@@ -123,6 +126,9 @@ type Plan struct {
 	// NodeGlobals reports whether the first attempt had the globals of Node. It is set for
 	// later attempts only.
 	NodeGlobals bool
+	// Modules is what the script imports, if an earlier attempt has recorded it. The next
+	// attempt gets the same.
+	Modules *RecordedModules
 	// Ended is the terminal event of an execution that has ended, or nil. Planning may
 	// have ended it, because it was cancelled in the queue or had too many attempts. The
 	// runner then runs nothing and calls Finalize.

@@ -41,6 +41,7 @@
 //   - attempt.go: MaxAttempts; Plan decides whether a delivered request starts the next
 //     attempt, waits or ends; records the start and the hand-back of an attempt
 //   - output.go: records output, and that it reached its cap
+//   - modules.go: records admitted packages, and what a script imports; checks the files of a run
 //   - hostcalls.go: records host calls and their answers; decides whether an interrupted run
 //     continues from them
 //   - artifacts.go: stores and records the artifacts of scripts

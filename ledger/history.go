@@ -85,6 +85,8 @@ type history struct {
 	calls []RecordedCall
 	// artifacts are those of the newest attempt, in the order of their numbers.
 	artifacts []RecordedArtifact
+	// modules is what the script imports; nil if that is not recorded.
+	modules *events.ExecutionModulesLoaded
 	// unknown is an event whose type this version does not know, or nil.
 	unknown *events.Event
 }
@@ -152,6 +154,10 @@ func (h *history) apply(e *events.Event, requested bool) {
 		h.applyHost(e)
 	case *events.ExecutionArtifactCreated:
 		h.applyArtifact(d)
+	case *events.ExecutionModulesLoaded:
+		if h.modules == nil {
+			h.modules = d
+		}
 	case *events.Unknown:
 		h.unknown = e
 	}

@@ -23,6 +23,8 @@ type Recording struct {
 	Calls []RecordedCall
 	// Artifacts are those of the attempt that ended, in the order of their numbers.
 	Artifacts []RecordedArtifact
+	// Modules is what the script imports; nil if it imports no packages.
+	Modules *RecordedModules
 	// Status and Ending are the end. EndedAt is the position of the terminal event.
 	Status  events.Status
 	Ending  *events.Ending
@@ -77,6 +79,7 @@ func (r recordReader) recording(ctx context.Context, tenant, execution string) (
 		return nil, &Error{Code: CodeConflict, Message: fmt.Sprintf("Execution '%s' has not ended; wait for its end or cancel it", execution)}
 	}
 	rec := &Recording{Request: request, Calls: r.loadResults(tenant, h), Artifacts: h.artifacts, Ending: events.EndingOf(h.terminal.Data), EndedAt: h.terminal.Seq, reader: r}
+	rec.Modules = r.loadedModules(tenant, h)
 	rec.Status, _ = h.terminal.Type.Status()
 	if h.newest == nil {
 		return rec, nil

@@ -157,6 +157,14 @@ func (l *Ledger) record(ctx context.Context, run validSubmission) (Receipt, erro
 		return Receipt{}, err
 	}
 	content := events.RequestedContent{Source: source, Tags: s.Tags, Globals: globals}
+	if files := encodeFiles(s.Files); files != "" {
+		// The event has no space for them beside the source.
+		body, err := l.storeBlob(ctx, s.Tenant, keyID, files)
+		if err != nil {
+			return Receipt{}, err
+		}
+		content.Files = &body
+	}
 	if keyID != "" {
 		content.FileName = s.FileName
 	}
@@ -233,7 +241,7 @@ func (l *Ledger) checkSubmission(s Submission) error {
 	if s.LogicalSession != "" {
 		checks = append(checks, checkTurnSubmission(s))
 	}
-	checks = append(checks, checkTags(s.Tags), checkGlobals(s.Globals), checkIdempotencyKey(s.IdempotencyKey), checkContext(s.Context))
+	checks = append(checks, checkTags(s.Tags), checkGlobals(s.Globals), checkFiles(s.Files), checkIdempotencyKey(s.IdempotencyKey), checkContext(s.Context))
 	for _, err := range checks {
 		if err != nil {
 			return err
@@ -349,6 +357,10 @@ func fingerprint(s Submission, source string, stateful bool) string {
 	if globals != "" {
 		globals = events.Hash([]byte(globals))
 	}
+	files := encodeFiles(s.Files)
+	if files != "" {
+		files = events.Hash([]byte(files))
+	}
 	b, err := json.Marshal(struct {
 		Form     string            `json:"form"`
 		Source   string            `json:"source_sha256"`
@@ -361,7 +373,8 @@ func fingerprint(s Submission, source string, stateful bool) string {
 		Tags     map[string]string `json:"tags"`
 		Logical  string            `json:"logical_session,omitempty"`
 		Globals  string            `json:"globals_sha256,omitempty"`
-	}{"daybook request 1", source, s.FileName, stateful, s.Heap, s.Session, s.HeapMemoryMaxMB, s.ExecutionTimeoutSecs, s.Tags, s.LogicalSession, globals})
+		Files    string            `json:"files_sha256,omitempty"`
+	}{"daybook request 1", source, s.FileName, stateful, s.Heap, s.Session, s.HeapMemoryMaxMB, s.ExecutionTimeoutSecs, s.Tags, s.LogicalSession, globals, files})
 	if err != nil {
 		panic(err) // strings, ints and maps of strings always encode
 	}

@@ -270,12 +270,16 @@ func (a *attempt) newTask(timeout time.Duration, x *hostCallBroker) Task {
 		Start:                 a.plan.StartTime,
 		Globals:               a.in.globals,
 		NodeGlobals:           a.hasNodeGlobals(),
+		Files:                 a.in.files,
 		HideNames:             req.ContentKeyID() != "",
 		ReserveHeap:           a.memory.Reserve,
 		OnHeapReceived: func() {
-			a.in.heap, a.in.code = nil, nil
+			a.in.heap, a.in.code, a.in.files = nil, nil, nil
 			a.memory.Release()
 		},
+	}
+	if a.r.opts.Modules != nil || a.plan.Modules != nil {
+		t.Modules = &attemptModules{a: a, heapLimit: heapLimit, timeout: timeout}
 	}
 	if x != nil {
 		t.Servers, t.Host = a.in.callableTools, x

@@ -33,6 +33,7 @@
 //   - chunk.go: divides output into chunks that fit an event; replaces invalid text
 //   - artifacts.go: records the artifacts of a script
 //   - outputpace.go: limits the rate of recorded output of all runs
+//   - modules.go: provides the packages that a script imports; keeps bundles for later runs
 //   - hostcallbroker.go: records and performs the host calls of a script; decides which answer
 //     or timer it receives next, and sets its clock
 //   - replayhost.go: answers the host calls of a resumed or replayed run from the ledger, and

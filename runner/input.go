@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"daybook/events"
+	"daybook/internal/modules/runfiles"
 	"daybook/ledger"
 )
 
@@ -45,6 +46,8 @@ type input struct {
 	code   []byte
 	// globals is the JSON of the values passed to the run; empty for none.
 	globals []byte
+	// files is the JSON of the files of the run; empty for none.
+	files []byte
 	// heap is the verified blob until a worker has received it, heapSize its length in
 	// bytes, hash its key. All are empty for a fresh isolate.
 	heap     []byte
@@ -153,6 +156,16 @@ func (r *Runner) fetchSource(ctx context.Context, req ledger.Request, in *input)
 	if got := events.Hash(in.code); got != req.SourceSHA256 && req.ContentKeyID() == "" {
 		in.refusal = &refusal{ReasonSourceDamaged, fmt.Sprintf("The source of this run is damaged: its SHA-256 is %s, the request says %s.", got, req.SourceSHA256)}
 		return nil
+	}
+	if content.Files != nil {
+		if in.files, in.refusal, err = r.readText(ctx, req, content.Files, "list of files"); err != nil || in.refusal != nil {
+			return err
+		}
+		var files map[string]string
+		if json.Unmarshal(in.files, &files) != nil || runfiles.Check(files) != nil {
+			in.refusal = &refusal{ReasonSourceDamaged, "The files of this run are damaged: they are not the JSON of an object of texts."}
+			return nil
+		}
 	}
 	if content.Globals == nil {
 		return nil

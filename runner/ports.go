@@ -66,6 +66,28 @@ type OutputLog interface {
 	TruncateOutput(ctx context.Context, r *ledger.StartedAttempt, firstLine, firstByte, limit int64) error
 }
 
+// ModuleLog records what scripts import.
+type ModuleLog interface {
+	RecordModules(ctx context.Context, r *ledger.StartedAttempt, m ledger.LoadedModules) error
+}
+
+// ModuleLock finds the packages that scripts import.
+type ModuleLock interface {
+	// Find returns the admitted packages of a tenant that specifiers name.
+	Find(ctx context.Context, tenant string, specifiers []string) (ModuleSet, error)
+}
+
+// ModuleSet is the packages that a script imports, with their dependencies.
+type ModuleSet struct {
+	// Key identifies everything that the bundle of the packages depends on, besides the
+	// program that makes it.
+	Key      string
+	Packages []events.LoadedPackage
+	// Request reads the tarballs and returns the task of making the bundle, for Task.Bundle.
+	// The error is a *ModulesError if the packages are too many.
+	Request func(ctx context.Context) ([]byte, error)
+}
+
 // Finisher ends executions.
 type Finisher interface {
 	Complete(ctx context.Context, r *ledger.StartedAttempt, status events.Status, res ledger.Result) (events.Event, error)
@@ -114,6 +136,7 @@ type Ledger interface {
 	OutputLog
 	HostLog
 	ArtifactLog
+	ModuleLog
 	Finisher
 }
 

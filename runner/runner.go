@@ -43,6 +43,8 @@ type Options struct {
 	Migrations Migrations
 	// Servers calls tools for scripts. Default: scripts can call no tools.
 	Servers Servers
+	// Modules finds the packages that scripts import. Default: scripts can import none.
+	Modules ModuleLock
 
 	// NodeGlobals gives scripts the globals of Node, such as Buffer.
 	NodeGlobals bool
@@ -70,6 +72,7 @@ type Runner struct {
 	failures, heapReadFailures failures
 	// workerIdentity caches the engines and layers that the workers reported.
 	workerIdentity workerIdentity
+	bundles        bundleCache
 	// pace is nil without Options.OutputRate.
 	pace *outputPace
 	// timeoutGrace, handBackTimeout and turnDelay are the constants, except in tests.

@@ -172,7 +172,7 @@ class Selection:
         return about != ""  # an execution whose request was checked, or is before the range
 
 ENDS = {f"daybook.execution.{how}.v1": ("result", "error") for how in ("completed", "failed", "timed_out", "cancelled")}
-TEXTS = ENDS | {"daybook.host.called.v1": ["arguments"], "daybook.host.returned.v1": ["result"], "daybook.execution.requested.v1": ("source", "globals")}
+TEXTS = ENDS | {"daybook.host.called.v1": ["arguments"], "daybook.host.returned.v1": ["result"], "daybook.execution.requested.v1": ("source", "globals", "files"), "daybook.execution.modules_loaded.v1": ["bundle"]}
 
 def track_blobs(e, named):
     """Adds the blobs that an event names, each as a tenant and a file. Removes those that it says are lost or collected."""
@@ -183,6 +183,8 @@ def track_blobs(e, named):
                 named.add((e.tenant, "blobs/text-" + text["blob"]["sha256"]))
         if e.kind in ENDS and e.json.get("heap"):
             named.add((e.tenant, "blobs/heap-" + e.json["heap"]["sha256"]))
+    elif e.kind == "daybook.module.admitted.v1":
+        named.update((e.tenant, "blobs/text-" + p["tarball"]["sha256"]) for p in e.json["packages"])
     elif e.kind == "daybook.ledger.volume_removed.v1" and (e.json.get("kept") or {}).get("sha256"):
         named.add(("@ledger", "blobs/text-" + e.json["kept"]["sha256"]))
     elif e.kind == "daybook.heap.migrated.v1" and e.json.get("new_heap"):

@@ -60,6 +60,7 @@ type commands struct {
 	Key        keyCmd        `cmd:"" help:"List, introduce, revoke and rotate the keys that sign the ledger."`
 	Token      tokenCmd      `cmd:"" help:"Create, list and revoke access tokens."`
 	NATS       natsCmd       `cmd:"" name:"nats" help:"Manage credentials of NATS subscribers."`
+	Module     moduleCmd     `cmd:"" help:"Admit, list and remove packages that scripts can import."`
 	Webhook    webhookCmd    `cmd:"" help:"Manage webhooks and their deliveries."`
 	Status     statusCmd     `cmd:"" help:"Show whether a server's ledger is damaged."`
 	Verify     verifyCmd     `cmd:"" help:"Verify a ledger or export against its signed checkpoints."`

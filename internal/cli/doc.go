@@ -38,7 +38,8 @@
 //   - context.go: context
 //   - events.go, eventtext.go: events tail; words each event in one line
 //   - export.go: events export, also for volume export
-//   - volume.go, token.go, nats.go, webhook.go: the commands of these names
+//   - runfiles.go: reads the files of daybook run --file
+//   - volume.go, token.go, nats.go, module.go, webhook.go: the commands of these names
 //   - key.go, keyroot.go: key list, introduce, revoke, rotate, new; key root, and statements that
 //     a root key signs
 //   - replayexec.go: executes recorded runs again, several at a time, and prints the verdicts

@@ -65,6 +65,15 @@ func eventText(e events.CloudEvent) string {
 		return replayedText(payload[events.ExecutionReplayed](e))
 	case events.TypeHeapMigrated:
 		return migratedText(payload[events.HeapMigrated](e))
+	case events.TypeModuleAdmitted:
+		d := payload[events.ModuleAdmitted](e)
+		return fmt.Sprintf("%s by %s: %s", d.Specifier, actorText(d.Actor), terminal.CountNoun(len(d.Packages), "package"))
+	case events.TypeModuleRemoved:
+		d := payload[events.ModuleRemoved](e)
+		return fmt.Sprintf("%s by %s", strings.Join(d.Packages, " "), actorText(d.Actor))
+	case events.TypeExecutionModulesLoaded:
+		d := payload[events.ExecutionModulesLoaded](e).Content.Value()
+		return terminal.OneLine(strings.TrimSpace(strings.Join(d.Specifiers, " ")+" "+d.Error), 120)
 	case events.TypeLedgerCheckpointed:
 		d := payload[events.LedgerCheckpointed](e)
 		return fmt.Sprintf("%s, tree hash %s", terminal.CountNoun(d.Size, "event"), d.RootHash)

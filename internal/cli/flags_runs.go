@@ -30,12 +30,14 @@ type runFlags struct {
 	Timeout        int           `name:"execution-timeout" option:"Runs.TimeoutSecs" help:"Default wall-clock limit of a run, in seconds, 1 to 300." default:"30" placeholder:"SECONDS"`
 	OutputMaxBytes int64         `name:"output-max-bytes" option:"Runs.OutputMaxBytes" help:"Stored output per run, in bytes; 0 is unlimited." default:"67108864" placeholder:"BYTES"`
 	DrainWait      time.Duration `name:"drain-wait" option:"Runs.DrainWait" after:"worker-max-age" help:"Time that running scripts have at shutdown before they are handed back, to continue at the next start." default:"10s" placeholder:"DURATION"`
+	Registry       string        `name:"registry" option:"Runs.Registry" help:"npm registry that packages are admitted from (daybook module add)." default:"https://registry.npmjs.org" placeholder:"URL"`
+	JSRRegistry    string        `name:"jsr-registry" option:"Runs.JSRRegistry" help:"Registry for npm clients that JSR packages are admitted from." default:"https://npm.jsr.io" placeholder:"URL"`
 }
 
 func (f runFlags) options() embed.RunOptions {
 	return embed.RunOptions{
 		Stateless: f.Stateless, NodeGlobals: f.NodeGlobals, HeapMB: refuseZero(f.HeapMemoryMax), HeapCeilingMB: optional(f.HeapCeiling), TimeoutSecs: refuseZero(f.Timeout),
-		OutputMaxBytes: zeroIsNone(f.OutputMaxBytes), DrainWait: zeroIsNone(f.DrainWait),
+		OutputMaxBytes: zeroIsNone(f.OutputMaxBytes), DrainWait: zeroIsNone(f.DrainWait), Registry: f.Registry, JSRRegistry: f.JSRRegistry,
 	}
 }
 

@@ -25,6 +25,7 @@ type runCmd struct {
 	Tags    []string `name:"tag" sep:"none" help:"Tag of the output heap, as KEY=VALUE; may be repeated." placeholder:"KEY=VALUE"`
 	Timeout *int     `help:"Wall-clock limit, in seconds, 1 to 300. Default: that of the server." placeholder:"SECONDS"`
 	Memory  *int     `help:"V8 heap limit, in MB. Default: that of the server." placeholder:"MB"`
+	Files   []string `name:"file" sep:"none" help:"Other file that the script imports as ./NAME, as PATH or NAME=PATH; may be repeated." placeholder:"[NAME=]PATH"`
 	Key     string   `name:"idempotency-key" help:"Idempotency key; a repeated submission with the same key returns the same execution." placeholder:"KEY"`
 	Detach  bool     `help:"Print the execution id and exit without waiting."`
 }
@@ -56,8 +57,12 @@ func (c *runCmd) Run(ctx context.Context, std *streams) error {
 	if err != nil {
 		return err
 	}
+	files, err := filesOf(c.Files)
+	if err != nil {
+		return err
+	}
 	run := client.Run{
-		Code: code, FileName: name, Heap: heap, Session: c.Session, LogicalSession: session,
+		Code: code, Files: files, FileName: name, Heap: heap, Session: c.Session, LogicalSession: session,
 		RequireHeap: heap != "", // with a mistyped key the run must not start from a fresh isolate
 		Tags:        tags, ExecutionTimeoutSecs: c.Timeout, HeapMemoryMaxMB: c.Memory, Key: c.Key,
 	}

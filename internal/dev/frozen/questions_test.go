@@ -100,6 +100,7 @@ func (q *inquiry) lists() {
 		q.ask("lists", of, logical, logical)
 		q.pages("lists", of, logical, logical+"?limit=1")
 		q.ask("lists", of, "/api/webhooks", "/api/webhooks")
+		q.ask("lists", of, "/api/modules", "/api/modules")
 	}
 }
 

@@ -20,6 +20,7 @@ func Build(r *Request) (*Bundle, error) {
 	for i := range r.Packages {
 		b.packages[r.Packages[i].ID()] = &r.Packages[i]
 	}
+	maps.Copy(b.bundle.Problems, r.Problems)
 	for _, e := range r.Entries {
 		id, err := b.inPackage(e.Package, e.Subpath, false)
 		if err != nil {

@@ -88,6 +88,8 @@ func (e *Error) Error() string { return e.Text }
 type Request struct {
 	Packages []Package `json:"packages"`
 	Entries  []Entry   `json:"entries"`
+	// Problems become those of the bundle.
+	Problems map[string]string `json:"problems,omitempty"`
 }
 
 // Package is an admitted package.
@@ -118,6 +120,18 @@ type Entry struct {
 
 var errRequest = errors.New("malformed bundle request")
 
+// CheckSize returns an *Error if the packages are too many or, by their Size, too large.
+func (r *Request) CheckSize() error {
+	size := 0
+	for i := range r.Packages {
+		size += r.Packages[i].Size
+	}
+	if size > maxPacked || len(r.Packages) > maxPackages {
+		return &Error{fmt.Sprintf("the imported packages and their dependencies are %d with %d bytes, at most %d with %d bytes are allowed", len(r.Packages), size, maxPackages, maxPacked)}
+	}
+	return nil
+}
+
 // Encode returns the request in one text: the length of its JSON in 4 bytes, the JSON, and
 // the tarballs in the order of the packages.
 func (r *Request) Encode() ([]byte, error) {
@@ -126,8 +140,8 @@ func (r *Request) Encode() ([]byte, error) {
 		r.Packages[i].Size = len(r.Packages[i].Tarball)
 		size += r.Packages[i].Size
 	}
-	if size > maxPacked || len(r.Packages) > maxPackages {
-		return nil, &Error{fmt.Sprintf("the imported packages and their dependencies are %d with %d bytes, at most %d with %d bytes are allowed", len(r.Packages), size, maxPackages, maxPacked)}
+	if err := r.CheckSize(); err != nil {
+		return nil, err
 	}
 	header, err := json.Marshal(r)
 	if err != nil {

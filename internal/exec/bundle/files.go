@@ -10,51 +10,7 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"unicode/utf8"
-
-	"daybook/internal/modules/tarball"
 )
-
-// Limits of the files of a run.
-const (
-	MaxFiles      = 256
-	MaxFilesBytes = 16 << 20
-)
-
-// CheckFiles returns an error for the files of a run that break a rule: paths are relative and
-// stay below the run, and their number and size are limited.
-func CheckFiles(files map[string]string) error {
-	if len(files) > MaxFiles {
-		return fmt.Errorf("there are %d files, at most %d are allowed", len(files), MaxFiles)
-	}
-	size := 0
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		clean, err := tarball.CleanPath(name)
-		switch {
-		case err != nil || strings.HasPrefix(name, "./") && name[2:] != clean || !strings.HasPrefix(name, "./") && name != clean:
-			return fmt.Errorf("file path %.100q is not a plain relative path like lib/util.ts", name)
-		case strings.ContainsAny(name, ":#?%\"'`()<>|* ") || strings.HasPrefix(name, "./") && files[clean] != "":
-			return fmt.Errorf("file path %.100q has a character that module names cannot have, or names a file twice", name)
-		case loaderKnown(name) == "":
-			return fmt.Errorf("file %.100q is no module: the name of a file ends in .js, .mjs, .cjs, .ts, .mts, .cts or .json", name)
-		case !utf8.ValidString(files[name]) || strings.Contains(files[name], "\x00"):
-			return fmt.Errorf("file %.100q is not UTF-8 without NUL characters", name)
-		}
-		size += len(name) + len(files[name])
-	}
-	if size > MaxFilesBytes {
-		return fmt.Errorf("the files have %d bytes together, at most %d are allowed", size, MaxFilesBytes)
-	}
-	return nil
-}
-
-func loaderKnown(name string) string {
-	switch ext := strings.ToLower(path.Ext(name)); ext {
-	case ".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".json":
-		return ext
-	}
-	return ""
-}
 
 // Files is the bundle of the files of a run, and the imports in them and in the script that
 // name packages.
@@ -72,7 +28,7 @@ type Files struct {
 func BuildFiles(files map[string]string, imports []string) (*Files, error) {
 	f := &fileBuilder{files: map[string][]byte{}, bundle: newBundle(), packages: map[string]bool{}}
 	for name, text := range files {
-		f.files[strings.TrimPrefix(name, "./")] = []byte(text)
+		f.files[name] = []byte(text)
 	}
 	encoded, err := json.Marshal(files)
 	if err != nil {

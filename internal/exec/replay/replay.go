@@ -388,6 +388,10 @@ func (p *replay) newTask(ctx context.Context) (t runner.Task, report *Report, er
 	if err != nil {
 		return t, nil, err
 	}
+	files, err := p.rec.Text(ctx, content.Files)
+	if err != nil {
+		return t, nil, err
+	}
 	heap := p.restored
 	p.restored = nil // the account releases it once the worker has it
 	if s.InputHeap != "" && !p.isRebuild {
@@ -425,7 +429,7 @@ func (p *replay) newTask(ctx context.Context) (t runner.Task, report *Report, er
 	}
 	p.host = runner.NewReplayHost(p.rec.Calls)
 	t = runner.Task{
-		Tenant: req.Tenant, Session: req.SessionID, Code: code, FileName: req.ShownFileName(), Globals: globals, Heap: heap, Stateful: req.Stateful,
+		Tenant: req.Tenant, Session: req.SessionID, Code: code, FileName: req.ShownFileName(), Globals: globals, Files: files, Modules: recordedModules{p.rec}, Heap: heap, Stateful: req.Stateful,
 		HeapLimitBytes: limit, ArrayBufferLimitBytes: limit, Seed: p.rec.Seed, Start: s.StartTime.Time, SkipWaits: true, NodeGlobals: s.NodeGlobals, HideNames: req.ContentKeyID() != "",
 		Timeout: timeoutOf(s.Limits), OnArtifact: p.takeArtifact,
 	}

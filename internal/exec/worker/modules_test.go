@@ -120,7 +120,14 @@ func TestImports(t *testing.T) {
 		"index.js": "export const load = () => import('./later.js'); export const miss = name => import(name); export const no = () => require('nowhere')",
 		"later.js": "globalThis.wasLater = true; export default 'later'",
 	})
+	r.add("builtins", "1.0.0", nil, map[string]string{
+		"index.js": "import Emitter, { once } from 'events'; import { join } from 'node:path'; export const all = [typeof Emitter.on, new Emitter() instanceof Emitter, once === Emitter.once, join('a', '..', 'b')].join()",
+		"cjs.cjs":  "const assert = require('assert'); assert(true); exports.all = [typeof require('events'), require('node:util').inspect({ a: 1 }), require('buffer').Buffer.from('x').length].join(); exports.fs = () => require('fs')",
+	})
 	for _, c := range []struct{ code, want string }{
+		{`import { join } from "node:path"; import * as path from "path"; import EventEmitter, { once } from "node:events"; [join("a", "..", "b"), path.default.sep, path.join === join, EventEmitter.once === once, (await import("node:path")) === path].join()`, "b,/,true,true,true"},
+		{`import { all } from "builtins"; import { all as more } from "builtins/cjs.cjs"; all + " " + more`, "function,true,true,b function,{ a: 1 },1"},
+		{`import { fs } from "builtins/cjs.cjs"; try { fs() } catch (e) { e.message }`, "Cannot find module 'node:fs': this platform has no such module"},
 		{`import left, { version as v, count, up } from "left"; up(); [left("a", 3), v, count].join()`, "  a,1,0"},
 		{`import * as ns from "npm:left@1"; ns.up(); [ns.count, Object.keys(ns).join("+"), typeof ns.default].join()`, "1,count+default+up+version,function"},
 		{"import left from 'left'\nconst n: number = 4\nleft('b', n)", "   b"},

@@ -10,7 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"daybook/internal/exec/bundle"
+	"daybook/internal/modules/runfiles"
 	"daybook/runner"
 )
 
@@ -22,7 +22,7 @@ const maxGlobals = 16 << 20
 
 // maxFiles is the maximum size of runner.Task.Files, in bytes: escapes in JSON can double the
 // size of the files.
-const maxFiles = 2*bundle.MaxFilesBytes + 1<<20
+const maxFiles = 2*runfiles.MaxBytes + 1<<20
 
 // maxBundleRequest is the maximum size of runner.Task.Bundle, in bytes.
 const maxBundleRequest = 72 << 20

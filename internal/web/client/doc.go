@@ -14,6 +14,6 @@
 //   - members.go: decides by required members whether an answer is that of a Daybook server
 //   - stream.go: reads streams of server-sent events, such as the output of a run, and
 //     requests the rest after a broken connection
-//   - executions.go, events.go, heaps.go, sessions.go, ledger.go, signers.go, webhooks.go: the
+//   - executions.go, events.go, heaps.go, sessions.go, ledger.go, signers.go, webhooks.go, modules.go: the
 //     requests, by topic
 package client

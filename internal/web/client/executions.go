@@ -44,6 +44,8 @@ type Run struct {
 	Session        string            `json:"session,omitempty"`
 	LogicalSession string            `json:"logical_session,omitempty"`
 	Tags           map[string]string `json:"tags,omitempty"`
+	// Files are the sources of other files, by path.
+	Files map[string]string `json:"files,omitempty"`
 	// ExecutionTimeoutSecs is in seconds, HeapMemoryMaxMB in MiB.
 	ExecutionTimeoutSecs *int `json:"execution_timeout_secs,omitempty"`
 	HeapMemoryMaxMB      *int `json:"heap_memory_max_mb,omitempty"`

@@ -188,7 +188,7 @@ func memberWith(body []byte, text string) string {
 // tokens names the variable tokens of subjects, by the token for their kind.
 var tokens = map[string][]string{
 	"run": {"pool", "execution"}, "exec": {"execution"}, "out": {"bucket"}, "replay": {"bucket"}, "migration": {"bucket"}, "session": {"session"}, "heap": {"bucket"}, "webhook": {"webhook"},
-	"logical": {"session"}, "intent": {"intent"}, "ref": {"holder"}, "acp": {"session"}, "context": {"context"}, "note": {"bucket"}, "shred": {"session"},
+	"logical": {"session"}, "intent": {"intent"}, "ref": {"holder"}, "acp": {"session"}, "context": {"context"}, "note": {"bucket"}, "shred": {"session"}, "module": {"lock"},
 }
 
 // routeOf derives the pattern of the subjects from that of an event.

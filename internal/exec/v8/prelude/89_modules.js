@@ -48,13 +48,12 @@ const moduleError = (message, fn) => {
   return hideFrames(error, fn);
 };
 
-// requireBuiltin returns the exports of a module of the platform.
-const requireBuiltin = (name, fn) => {
-  if (typeof loadNodeModule === "function") {
-    const found = loadNodeModule(StringPrototypeSlice(name, 5));
-    if (found !== undefined) return found;
-  }
-  throw moduleError(`Cannot find module '${name}': this platform has no such module`, fn);
+// builtinOf returns the exports of a module of the platform: an object with default and the
+// names.
+const builtinOf = (id, fn) => {
+  const found = loadNodeModule(id);
+  if (found === undefined) throw moduleError(`Cannot find module '${id}': this platform has no such module`, fn);
+  return found;
 };
 
 // idOf returns the id of the module that a specifier in a script names.
@@ -71,7 +70,7 @@ const newRequire = (id, text) => {
     specifier = NativeString(specifier);
     const target = hasOwn(text, "imports") && hasOwn(text.imports, specifier) ? text.imports[specifier] : undefined;
     if (target !== undefined) {
-      if (StringPrototypeStartsWith(target, "node:")) return requireBuiltin(target, require);
+      if (StringPrototypeStartsWith(target, "node:")) return builtinOf(target, require).default;
       return loadModule(StringPrototypeStartsWith(target, "entry:") ? idOf(StringPrototypeSlice(target, 6), require) : target, require).module.exports;
     }
     if (hasOwn(text, "problems") && hasOwn(text.problems, specifier)) throw moduleError(`Cannot find module '${specifier}': ${text.problems[specifier]}`, require);
@@ -84,7 +83,7 @@ const newRequire = (id, text) => {
 // through others. If a module throws, the next import evaluates it again.
 const loadModule = (id, fn) => {
   if (StringPrototypeStartsWith(id, "node:")) {
-    return { __proto__: null, isESM: false, module: { __proto__: null, exports: requireBuiltin(id, fn) }, namespace: undefined };
+    return { __proto__: null, isESM: true, module: { __proto__: null, exports: builtinOf(id, fn) }, namespace: undefined };
   }
   const known = MapPrototypeGet(loadedModules, id);
   if (known !== undefined) return known;

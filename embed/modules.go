@@ -1,0 +1,41 @@
+package embed
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"daybook/events"
+	"daybook/httpapi"
+	"daybook/internal/modules"
+	"daybook/internal/modules/registry"
+	"daybook/ledger"
+)
+
+// packages implements httpapi.Modules.
+type packages struct {
+	*ledger.Ledger
+	registry *registry.Client
+	d        *Daybook
+}
+
+func (d *Daybook) newPackages() (packages, error) {
+	client, err := registry.New(cmp.Or(d.opts.Runs.Registry, registry.NPM), cmp.Or(d.opts.Runs.JSRRegistry, registry.JSR))
+	return packages{d.ledger, client, d}, err
+}
+
+// Admit implements httpapi.Modules.
+func (p packages) Admit(ctx context.Context, tenant, specifier string, actor events.Actor) (*events.ModuleAdmitted, uint64, error) {
+	if err := p.d.disk.Low(); err != nil {
+		return nil, 0, fmt.Errorf("admit a package: %w", err)
+	}
+	d, seq, err := modules.Admit(ctx, p.Ledger, p.registry, tenant, specifier, actor)
+	if _, answered := errors.AsType[*ledger.Error](err); err != nil && !answered {
+		if modules.IsRefusal(err) {
+			return nil, 0, &httpapi.ModuleError{Err: err}
+		}
+		return nil, 0, &ledger.Error{Code: ledger.CodeUnavailable, Message: fmt.Sprintf("admit %s: %s", ledger.Excerpt(specifier), err), Err: err}
+	}
+	return d, seq, err
+}
