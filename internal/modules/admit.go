@@ -20,6 +20,7 @@ import (
 const (
 	maxAdded      = 256       // packages
 	maxAddedBytes = 128 << 20 // of their tarballs together
+	maxDescribed  = 256 << 20 // bytes of what the registry says about packages
 	maxDependents = 1000      // dependencies of one package
 )
 
@@ -111,7 +112,9 @@ type admission struct {
 	packages map[string]*registry.Package
 	added    map[string]*events.AdmittedPackage
 	queue    []dependent
-	size     int64
+	size     int64 // of the tarballs, in bytes
+	// described is the size of all Packages, in bytes.
+	described int
 }
 
 // dependent is an added package whose dependencies are not added yet.
@@ -134,6 +137,9 @@ func (a *admission) add(ctx context.Context, name, rangeText string, dependency 
 		var err error
 		if p, err = a.registry.Package(ctx, name); err != nil {
 			return "", err
+		}
+		if a.described += p.Size; a.described > maxDescribed {
+			return "", refuse("the registry describes the package and its dependencies with more than %d bytes", maxDescribed)
 		}
 		a.packages[name] = p
 	}

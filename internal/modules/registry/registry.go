@@ -83,13 +83,15 @@ type Package struct {
 	Name     string              `json:"name"`
 	Tags     map[string]string   `json:"dist-tags"`
 	Versions map[string]*Version `json:"versions"`
+	// Size is the size of the registry's answer, in bytes.
+	Size int `json:"-"`
 }
 
 // Version is one version of a package.
 type Version struct {
-	Dependencies map[string]string `json:"dependencies"`
-	Optional     map[string]string `json:"optionalDependencies"`
-	Peers        map[string]string `json:"peerDependencies"`
+	Dependencies Ranges `json:"dependencies"`
+	Optional     Ranges `json:"optionalDependencies"`
+	Peers        Ranges `json:"peerDependencies"`
 	PeersMeta    map[string]struct {
 		Optional bool `json:"optional"`
 	} `json:"peerDependenciesMeta"`
@@ -97,6 +99,24 @@ type Version struct {
 		Integrity string `json:"integrity"`
 		Tarball   string `json:"tarball"`
 	} `json:"dist"`
+}
+
+// Ranges holds ranges of versions by the name of a package.
+type Ranges map[string]string
+
+// UnmarshalJSON reads an object of texts. Old versions of packages have lists here, which npm
+// ignores too.
+func (r *Ranges) UnmarshalJSON(raw []byte) error {
+	*r = nil
+	if len(raw) == 0 || raw[0] != '{' {
+		return nil
+	}
+	var texts map[string]string
+	if err := json.Unmarshal(raw, &texts); err != nil {
+		return err
+	}
+	*r = texts
+	return nil
 }
 
 // Package returns what the registry says about a package.
@@ -113,6 +133,7 @@ func (c *Client) Package(ctx context.Context, name string) (*Package, error) {
 	if p.Name != name || len(p.Versions) > maxVersions {
 		return nil, fmt.Errorf("read package %s from %s: %w: it describes %.100q with %d versions", name, c.Of(name), ErrRefused, p.Name, len(p.Versions))
 	}
+	p.Size = len(body)
 	return &p, nil
 }
 

@@ -123,3 +123,24 @@ func TestOtherHosts(t *testing.T) {
 		}
 	}
 }
+
+// TestOldManifests reads an answer with lists where objects belong, as the npm registry has
+// them for old versions.
+func TestOldManifests(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"name":"old","versions":{"0.1.0":{"dependencies":[],"peerDependencies":"x"},"1.0.0":{"dependencies":{"a":"^1"}}}}`))
+	}))
+	defer s.Close()
+	client, err := registry.New(s.URL, s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := client.Package(t.Context(), "old")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Versions["0.1.0"].Dependencies != nil || p.Versions["1.0.0"].Dependencies["a"] != "^1" {
+		t.Errorf("%+v", p.Versions)
+	}
+}
