@@ -1,6 +1,7 @@
 package v8_test
 
 import (
+	"strings"
 	"testing"
 
 	"daybook/internal/exec/v8"
@@ -87,5 +88,43 @@ func TestLongStreams(t *testing.T) {
 		if r := run(t, v8.Config{}, source); firstLine(r.text) != want {
 			t.Errorf("%s: %s", source, firstLine(r.text))
 		}
+	}
+}
+
+// A source could resize a resizable buffer while the stream fills it, so Web IDL refuses them.
+func TestStreamsRefuseResizableBuffers(t *testing.T) {
+	const want = "TypeError [ERR_INVALID_ARG_TYPE]: The \"NAME\" argument must be a view of an ArrayBuffer that is not resizable. Received an instance of "
+	for source, name := range map[string]string{
+		"new ReadableStream({ type: 'bytes', start(c) { c.enqueue(new Uint8Array(resizable)); } })":                                                                                 "chunk",
+		"await new ReadableStream({ type: 'bytes' }).getReader({ mode: 'byob' }).read(new DataView(resizable))":                                                                     "view",
+		"await new ReadableStream({ type: 'bytes', pull(c) { c.byobRequest.respondWithNewView(new Uint8Array(resizable)); } }).getReader({ mode: 'byob' }).read(new Uint8Array(4))": "view",
+	} {
+		r := run(t, v8.Config{}, "const resizable = new ArrayBuffer(4, { maxByteLength: 8 }); "+source)
+		if got := firstLine(r.text); !strings.HasPrefix(got, strings.Replace(want, "NAME", name, 1)) {
+			t.Errorf("%s: %s", source, got)
+		}
+	}
+}
+
+// The options of a read may detach the buffer of its view.
+func TestViewIsReadAfterTheOptions(t *testing.T) {
+	r := run(t, v8.Config{}, `
+		const view = new Uint8Array(4);
+		const reader = new ReadableStream({ type: "bytes" }).getReader({ mode: "byob" });
+		await reader.read(view, { get min() { structuredClone(view.buffer, { transfer: [view.buffer] }); return 1; } }).catch((error) => error.message)`)
+	if want := "Invalid state: View or Viewed ArrayBuffer is zero-length or detached"; r.text != want {
+		t.Error(r.text)
+	}
+}
+
+// If there is no memory for a copy of the content, the read fails, and not the run.
+func TestStreamOfBlobWithoutMemory(t *testing.T) {
+	r := run(t, v8.Config{}, `
+		const parts = [new Uint8Array(9e6)];
+		const reader = new Blob(parts).stream().getReader();
+		const kept = new Uint8Array(12e6);
+		await reader.read().catch((error) => error.message)`)
+	if r.text != "Array buffer allocation failed" {
+		t.Error(firstLine(r.text))
 	}
 }

@@ -68,26 +68,25 @@ const readOptions = (options) => {
   return read;
 };
 
+// readParts converts the items of a sequence: blobs and buffers stay, others become text.
+const readParts = (parts) => {
+  const method = iteratorOf(parts);
+  if (method === noSequence) throw invalidArgument("sources", "a sequence", parts, Blob);
+  const list = newList();
+  iterate(parts, method, (part) => { list[list.length] = isBlob(part) || bytesOf(part) !== undefined ? part : toUSV(part); });
+  return list;
+};
+
+// joinParts returns the bytes of converted parts. It calls no code of scripts, which could change a
+// buffer meanwhile.
 const joinParts = (parts, endings) => {
   const list = newList();
   for (let i = 0; i < parts.length; i++) {
     const part = parts[i];
     if (typeof part === "string") list[i] = encodeText(endings === "native" ? toNativeLines(part) : part);
-    else list[i] = part;
+    else list[i] = isBlob(part) ? bytesOfBlob(part) : bytesOf(part);
   }
   return concatBytes(list);
-};
-
-// readParts converts the items of a sequence: blobs and buffers to their bytes, others to text.
-const readParts = (parts) => {
-  const method = iteratorOf(parts);
-  if (method === noSequence) throw invalidArgument("sources", "a sequence", parts, Blob);
-  const list = newList();
-  iterate(parts, method, (part) => {
-    const bytes = isBlob(part) ? bytesOfBlob(part) : bytesOf(part);
-    list[list.length] = bytes === undefined ? toUSV(part) : isBlob(part) ? bytes : copyBytes(bytes);
-  });
-  return list;
 };
 
 // clampIndex converts an index of slice, which counts from the end if it is negative. It rounds

@@ -36,7 +36,7 @@ const startSource = (stream, source, strategy) => {
   let type;
   if (given !== null) {
     const size = given.autoAllocateChunkSize;
-    if (size !== undefined) callbacks.autoAllocateChunkSize = bytes.toLength(size);
+    if (size !== undefined) callbacks.autoAllocateChunkSize = platform.load("streams_views").toLength(size);
     callbacks.cancel = readCallback(given, "cancel", "source");
     callbacks.pull = readCallback(given, "pull", "source");
     callbacks.start = readCallback(given, "start", "source");
@@ -320,8 +320,14 @@ const streamOfBytes = (content) => {
   let sent = false;
   bytes.setUp(stream, nothing, () => {
     if (!sent && blobs.lengthOf(content) > 0) {
+      let copy;
+      try {
+        copy = blobs.copyBytes(content);
+      } catch (error) {
+        return rejected(error); // there is no memory
+      }
       sent = true;
-      bytes.controllerEnqueue(stream.controller, bytes.describeView(blobs.copyBytes(content)));
+      bytes.controllerEnqueue(stream.controller, bytes.describeView(copy));
       return resolved(undefined);
     }
     bytes.controllerClose(stream.controller);

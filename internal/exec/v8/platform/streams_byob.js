@@ -1,10 +1,11 @@
 // ReadableStreamBYOBReader: it reads into buffers that its user brings.
 
-const { TypeError, RangeError, isObject, host, invalidArgument } = platform;
+const { TypeError, RangeError, isObject, invalidArgument } = platform;
 const { finish, inspectable, illegal, rejected, newDeferred } = platform.load("idl");
 const { invalidState, badValue, isDetached, bufferLength, queueLength } = platform.load("streams_core");
 const { newRequest, acquire, cancel, release, notAttached } = platform.load("streams_state");
-const { pullInto, describeView, toLength } = platform.load("streams_byte");
+const { pullInto } = platform.load("streams_byte");
+const { toView, toLength } = platform.load("streams_views");
 const { links } = platform.load("streams_default");
 
 let readerOf;
@@ -34,10 +35,9 @@ const readMin = (options) => {
 };
 
 const readPromise = (reader, value, options) => {
-  const view = describeView(value);
-  if (view === undefined) throw invalidArgument("view", "an instance of Buffer, TypedArray, or DataView", value);
+  toView(value, "view");
   const min = readMin(options);
-  if (host.kindOf(view.buffer) !== "arrayBuffer") throw invalidArgument("view", "a view of an ArrayBuffer that is not shared", value);
+  const view = toView(value, "view"); // again: the options may have detached its buffer
   if (view.length === 0 || bufferLength(view.buffer) === 0 || isDetached(view.buffer)) {
     throw invalidState("View or Viewed ArrayBuffer is zero-length or detached");
   }

@@ -5,48 +5,17 @@
 // {buffer, bufferByteLength, byteOffset, byteLength, bytesFilled, minimumFill, elementSize,
 // make, readerType}: make creates the view that the reader receives.
 
-const {
-  TypeError, RangeError, isObject, host, ArrayBuffer, Uint8Array, invalidArgument, codedError, ReflectApply,
-} = platform;
+const { TypeError, RangeError, isObject, ArrayBuffer, codedError, ReflectApply } = platform;
 const { finish, inspectable, illegal, resolved, nothing } = platform.load("idl");
 const {
-  invalidState, badValue, illegalConstructor, newQueue, queueLength, push, peek, shift, resetQueue, promiseCall, uponPromise, numberIsInteger,
-  transferBuffer, canTransfer, isDetached, bufferLength, copyDataBlock,
+  invalidState, badValue, illegalConstructor, newQueue, queueLength, push, peek, shift, resetQueue, promiseCall, uponPromise,
+  transferBuffer, isDetached, bufferLength, copyDataBlock,
 } = platform.load("streams_core");
 const {
   close, fail, addRequest, requestCount, hasDefaultReader, hasBYOBReader, fulfillRequest,
 } = platform.load("streams_state");
-const typedName = platform.getter("TypedArray.prototype", platform.SymbolToStringTag);
-const typedBuffer = platform.getter("TypedArray.prototype", "buffer");
-const typedOffset = platform.getter("TypedArray.prototype", "byteOffset");
-const typedBytes = platform.getter("TypedArray.prototype", "byteLength");
-const viewBuffer = platform.getter("DataView.prototype", "buffer");
-const viewOffset = platform.getter("DataView.prototype", "byteOffset");
-const viewBytes = platform.getter("DataView.prototype", "byteLength");
+const { describeView, toView, bufferOf, makeBytes, toLength } = platform.load("streams_views");
 const sliceBuffer = platform.method("ArrayBuffer.prototype", "slice");
-
-// describeView returns {buffer, offset, length, elementSize, make} of an ArrayBufferView, or
-// undefined for another value. make creates a view of the same type with a number of bytes.
-const describeView = (value) => {
-  const kind = isObject(value) ? host.kindOf(value) : "";
-  if (kind === "dataView") {
-    const DataView = platform.original("globalThis", "DataView");
-    const buffer = viewBuffer(value);
-    return {
-      __proto__: null, buffer, offset: isDetached(buffer) ? 0 : viewOffset(value), length: isDetached(buffer) ? 0 : viewBytes(value), elementSize: 1,
-      make: (to, offset, bytes) => new DataView(to, offset, bytes),
-    };
-  }
-  if (kind !== "typedArray") return undefined;
-  const View = platform.original("globalThis", typedName(value));
-  const elementSize = View.BYTES_PER_ELEMENT; // a constant
-  return {
-    __proto__: null, buffer: typedBuffer(value), offset: typedOffset(value), length: typedBytes(value), elementSize,
-    make: (to, offset, bytes) => new View(to, offset, bytes / elementSize),
-  };
-};
-
-const makeBytes = (buffer, offset, bytes) => new Uint8Array(buffer, offset, bytes);
 
 const clearAlgorithms = (controller) => { controller.pull = controller.cancel = undefined; };
 
@@ -449,9 +418,7 @@ class ReadableByteStreamController {
   }
   enqueue(chunk) {
     const controller = controllerOf(this);
-    const view = describeView(chunk);
-    if (view === undefined) throw invalidArgument("chunk", "an instance of Buffer, TypedArray, or DataView", chunk);
-    if (host.kindOf(view.buffer) !== "arrayBuffer") throw invalidArgument("chunk", "a view of an ArrayBuffer that is not shared", chunk);
+    const view = toView(chunk, "chunk");
     if (view.length === 0) throw invalidState("chunk ArrayBuffer is zero-length or detached");
     if (controller.closeRequested || controller.stream.state !== "readable") throw invalidState("Controller is already closed");
     controllerEnqueue(controller, view);
@@ -486,15 +453,14 @@ class ReadableStreamBYOBRequest {
     if (arguments.length === 0) throw codedError(TypeError, "ERR_MISSING_ARGS", 'The "bytesWritten" argument must be specified');
     const written = toLength(bytesWritten);
     if (record.controller === undefined) throw invalidState("This BYOB request has been invalidated");
-    if (isDetached(typedBuffer(record.view))) throw invalidState("Viewed ArrayBuffer is detached");
+    if (isDetached(bufferOf(record.view))) throw invalidState("Viewed ArrayBuffer is detached");
     respond(record.controller, written);
   }
   respondWithNewView(view) {
     const record = requestRecord(this);
-    const described = describeView(view);
-    if (described === undefined) throw invalidArgument("view", "an instance of Buffer, TypedArray, or DataView", view);
+    const described = toView(view, "view");
     if (record.controller === undefined) throw invalidState("This BYOB request has been invalidated");
-    if (!canTransfer(described.buffer)) throw invalidState("Viewed ArrayBuffer is detached");
+    if (isDetached(described.buffer)) throw invalidState("Viewed ArrayBuffer is detached");
     respondWithNewView(record.controller, described);
   }
 }
@@ -506,16 +472,8 @@ const viewOfRequest = (controller) => {
   return request === null ? null : requestRecord(request).view;
 };
 
-// toLength converts to an unsigned integer, and refuses other numbers.
-const toLength = (value) => {
-  const number = +value;
-  const whole = number < 0 ? -platform.original("Math", "floor")(-number) : platform.original("Math", "floor")(number);
-  if (!numberIsInteger(whole) || whole < 0 || whole > 9007199254740991) throw badValue(TypeError, "argument", value);
-  return whole + 0;
-};
-
 return {
   ReadableByteStreamController, ReadableStreamBYOBRequest,
   setUp, setUpFromSource, controllerClose, controllerEnqueue, controllerError, controllerOf, desiredSize, pullInto, describeView, requestOf,
-  respond, respondWithNewView, toLength, makeBytes, viewOfRequest,
+  respond, respondWithNewView, viewOfRequest,
 };

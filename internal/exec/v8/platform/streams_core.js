@@ -159,8 +159,6 @@ const uponPromise = (promise, onFulfilled, onRejected) => {
 // ---- bytes --------------------------------------------------------------------------
 
 const transferBuffer = (buffer) => transfer(buffer);
-// canTransfer reports whether a buffer has content that it can hand over.
-const canTransfer = (buffer) => host.kindOf(buffer) === "arrayBuffer" && !isDetached(buffer);
 
 const copyDataBlock = (to, toIndex, from, fromIndex, count) => {
   setBytes(new Uint8Array(to, toIndex, count), new Uint8Array(from, fromIndex, count));
@@ -172,5 +170,5 @@ return {
   newQueue, queueLength, push, peek, shift, dequeueValue, enqueueValueWithSize, resetQueue,
   readStrategy, extractHighWaterMark, extractSizeAlgorithm,
   readCallback, promiseCall, uponPromise,
-  transferBuffer, canTransfer, isDetached, bufferLength, copyDataBlock,
+  transferBuffer, isDetached, bufferLength, copyDataBlock,
 };
