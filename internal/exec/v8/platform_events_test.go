@@ -84,6 +84,16 @@ func TestEventsSurvive(t *testing.T) {
 	}
 }
 
+// A signal that lives long does not keep those that were aborted by another one.
+func TestAbortedSignalsAreForgotten(t *testing.T) {
+	grow := func(count string) int {
+		return len(run(t, v8.Config{}, "const long = new AbortController(); for (let i = 0; i < "+count+"; i++) { const short = new AbortController(); AbortSignal.any([long.signal, short.signal]).onabort = () => {}; short.abort(1); } 1").heap)
+	}
+	if few, many := grow("10"), grow("5000"); many > few+(200<<10) {
+		t.Errorf("the heap grew from %d to %d bytes", few, many)
+	}
+}
+
 // The console shows objects of the platform as Node does.
 func TestPlatformOnTheConsole(t *testing.T) {
 	for source, want := range map[string]string{

@@ -112,6 +112,11 @@ const isAborted = (state) => {
   if (first === undefined) return false;
   state.order = first.order;
   state.reason = first.reason;
+  // The others have no use for it any more.
+  for (let i = 0; i < sources.length; i++) {
+    if (sources[i].dependents !== undefined) setDelete(sources[i].dependents, state);
+  }
+  state.sources = undefined;
   return true;
 };
 
@@ -142,6 +147,7 @@ const dependOn = (states) => {
 
 // updateDependence tells the sources of a signal whether it has to be notified.
 const updateDependence = (state) => {
+  if (isAborted(state)) return;
   const { sources } = state;
   if (sources === undefined) return;
   const isNeeded = countListeners(state.signal, "abort") > 0 || (state.algorithms !== undefined && setSize(state.algorithms) > 0);

@@ -77,7 +77,8 @@ expose(MessageEvent, "MessageEvent", { constructor: 1 });
 
 // endpointOf returns the endpoint of a port, null if the port was transferred or closed, or
 // undefined for another value. An endpoint has its port, the other endpoint (null after the end
-// of the channel), whether the port was started, and the messages that wait for the start.
+// of the channel), whether the port was started, and the messages that were not received, from
+// first to last. A message has the next one.
 let endpointOf;
 let setEndpoint;
 
@@ -100,7 +101,7 @@ class MessagePort extends EventTarget {
     if (endpoint === null || endpoint.other === null) return;
     const ports = newList();
     for (let i = 0; i < transferred.length; i++) if (endpointOf(transferred[i]) !== undefined) ports[ports.length] = transferred[i];
-    deliver(endpoint.other, { __proto__: null, value, ports });
+    deliver(endpoint.other, { __proto__: null, value, ports, next: undefined });
   }
   start() { start(read(this)); }
   close() {
@@ -109,7 +110,9 @@ class MessagePort extends EventTarget {
     const { other } = endpoint;
     endpoint.other = null;
     setEndpoint(this, null);
-    if (other !== null) deliver(other, undefined);
+    if (other === null) return;
+    other.other = null;
+    schedule(other, finish);
   }
   ref() {
     const endpoint = read(this);
@@ -142,39 +145,40 @@ const read = (value) => {
 const start = (endpoint) => {
   if (endpoint === null || endpoint.isStarted) return;
   endpoint.isStarted = true;
-  const { waiting } = endpoint;
-  endpoint.waiting = newList();
-  for (let i = 0; i < waiting.length; i++) schedule(endpoint, waiting[i]);
+  for (let message = endpoint.first; message !== undefined; message = message.next) schedule(endpoint, receive);
 };
 
-// deliver passes a message to an endpoint; undefined is the end of the channel.
+// deliver passes a message to an endpoint.
 const deliver = (endpoint, message) => {
-  if (endpoint.isStarted) schedule(endpoint, message);
-  else endpoint.waiting[endpoint.waiting.length] = message;
+  if (endpoint.last === undefined) endpoint.first = message;
+  else endpoint.last.next = message;
+  endpoint.last = message;
+  if (endpoint.isStarted) schedule(endpoint, receive);
 };
 
-const schedule = (endpoint, message) => {
-  const task = setImmediate(receive, endpoint, message);
-  if (endpoint.isUnref) unrefImmediate(task);
+const schedule = (endpoint, task) => {
+  const immediate = setImmediate(task, endpoint);
+  if (endpoint.isUnref) unrefImmediate(immediate);
 };
 
-const receive = (endpoint, message) => {
-  const { port } = endpoint;
-  if (!endpoint.isStarted) { // it was transferred while the message was on its way
-    endpoint.waiting[endpoint.waiting.length] = message;
-    return;
-  }
+// receive receives the first message of an endpoint. A port that was transferred since the task was
+// scheduled may not be started, and may have received the message in another task.
+const receive = (endpoint) => {
+  const { port, first } = endpoint;
+  if (!endpoint.isStarted || first === undefined) return;
   if (endpointOf(port) !== endpoint) return; // it was closed
-  if (message === undefined) {
-    endpoint.other = null;
-    fire(port, new Event("close"));
-    return;
-  }
+  endpoint.first = first.next;
+  if (first.next === undefined) endpoint.last = undefined;
   const event = new MessageEvent("message");
   const fields = eventFields(event);
-  fields.data = message.value;
-  fields.ports = freezeList(message.ports);
+  fields.data = first.value;
+  fields.ports = freezeList(first.ports);
   fire(port, event);
+};
+
+// finish tells a port that the other one was closed, whether it was started or not.
+const finish = (endpoint) => {
+  if (endpointOf(endpoint.port) === endpoint) fire(endpoint.port, new Event("close"));
 };
 
 // A port that is transferred has an object of its own on the other side.
@@ -208,7 +212,7 @@ class MessageChannel {
     const endpoints = newList();
     for (let i = 0; i < 2; i++) {
       const port = new MessagePort(secret);
-      endpoints[i] = { __proto__: null, port, other: null, isStarted: false, isUnref: false, waiting: newList() };
+      endpoints[i] = { __proto__: null, port, other: null, isStarted: false, isUnref: false, first: undefined, last: undefined };
       setEndpoint(port, endpoints[i]);
     }
     endpoints[0].other = endpoints[1];

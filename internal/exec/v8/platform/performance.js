@@ -1,7 +1,7 @@
 // Marks and measures of performance, in the virtual time of the run. The entries of earlier runs
 // stay in the heap. Their times count from the starts of those runs.
 
-const { TypeError, codedError, domError, isObject, newList, ObjectKeys } = platform;
+const { TypeError, codedError, domError, isObject, newList } = platform;
 const { illegalInvocation, illegalConstructor, requireArguments, toDictionary, expose, defineInspection } = platform.load("webidl");
 
 const now = platform.method("Performance.prototype", "now");
@@ -142,8 +142,8 @@ function measure(name, startOrOptions, endMark) {
   let end;
   let duration;
   let detail;
-  if (isObject(startOrOptions) && ObjectKeys(startOrOptions).length > 0) {
-    ({ detail, duration, end, start } = startOrOptions);
+  if (isObject(startOrOptions)) ({ detail, duration, end, start } = startOrOptions);
+  if (detail !== undefined || duration !== undefined || end !== undefined || start !== undefined) {
     if (endMark !== undefined) throw invalidOptions("endMark must not be specified");
     if (start === undefined && end === undefined) throw invalidOptions("One of options.start or options.end is required");
     if (start !== undefined && end !== undefined && duration !== undefined) {

@@ -212,3 +212,12 @@ test("a signal is a target", () => {
   assert_true(new AbortController().signal instanceof EventTarget);
   assert_class_string(new AbortController().signal, "AbortSignal");
 });
+test("a dependent signal that is aborted fires no event later", () => {
+  const one = new AbortController();
+  const two = new AbortController();
+  const signal = AbortSignal.any([one.signal, two.signal]);
+  one.abort("first");
+  signal.onabort = () => assert_unreached("abort");
+  two.abort("second");
+  assert_equals(signal.reason, "first");
+});

@@ -277,3 +277,30 @@ test("onmessage is null at first, and other values than objects are null", () =>
 for (const [name, length] of [["postMessage", 1], ["start", 0], ["close", 0]]) test(`${name} is a method`, () => assert_idl_method(MessagePort.prototype, name, length));
 for (const name of ["onmessage", "onmessageerror"]) test(`${name} is a settable attribute`, () => assert_idl_attribute(MessagePort.prototype, name, true));
 for (const name of ["port1", "port2"]) test(`${name} is an attribute of the channel`, () => assert_idl_attribute(MessageChannel.prototype, name));
+promise_test("messages of a port that moves keep their order", async () => {
+  const moving = new MessageChannel();
+  const carrier = new MessageChannel();
+  const got = [];
+  const done = new Promise((resolve) => {
+    carrier.port2.onmessage = ({ data: port }) => setTimeout(() => {
+      port.onmessage = (event) => {
+        got.push(event.data);
+        if (got.length === 2) resolve();
+      };
+    }, 5);
+  });
+  moving.port2.start();
+  moving.port1.postMessage("first");
+  carrier.port1.postMessage(moving.port2, [moving.port2]);
+  moving.port1.postMessage("second");
+  await done;
+  assert_array_equals(got, ["first", "second"]);
+  moving.port1.close();
+  carrier.port1.close();
+});
+promise_test("a port that is not started is told that the other one was closed", async () => {
+  const { port1, port2 } = new MessageChannel();
+  const closed = new Promise((resolve) => port2.addEventListener("close", resolve));
+  port1.close();
+  assert_equals((await closed).type, "close");
+});

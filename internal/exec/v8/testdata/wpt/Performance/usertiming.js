@@ -141,3 +141,8 @@ promise_test("time passes between marks", fresh(async () => {
   performance.mark("b");
   assert_true(performance.measure("m", "a", "b").duration >= 19);
 }));
+test("measure ignores options without its members", () => assert_equals(performance.measure("other options", { other: 1 }).startTime, 0));
+test("measure reads inherited members", () => {
+  const { startTime, duration } = performance.measure("inherited", Object.create({ start: 1, end: 4 }));
+  assert_array_equals([startTime, duration], [1, 3]);
+});
