@@ -4,7 +4,7 @@
 // has listeners: until then it looks at them when it is asked. So a signal that lives long does
 // not collect those that were derived from it.
 
-const { TypeError, domError, isObject, newList, invalidArgument, codedError } = platform;
+const { domError, isObject, newList, invalidArgument } = platform;
 const {
   illegalInvocation, illegalConstructor, requireArguments, iteratorOf, toSequence, toInteger, expose, defineInspection,
 } = platform.load("webidl");

@@ -1,7 +1,8 @@
 // Blob and File of the File API. The bytes of a blob never change, so slices share them.
 
 const { TypeError, isObject, newList, codedError, invalidArgument, bytesOf, Uint8Array, matches } = platform;
-const { illegal, toUSV, toLong, iterate, iteratorOf, noSequence, finish, inspectable, resolved, rejected } = platform.load("idl");
+const { illegalInvocation, toUSVString, toLong, iteratorOf, toSequence, expose, defineLevelInspection } = platform.load("webidl");
+const { resolved, rejected } = platform.load("promises");
 const toLowerCase = platform.method("String.prototype", "toLowerCase");
 const setBytes = platform.method("TypedArray.prototype", "set");
 const bufferOf = platform.getter("TypedArray.prototype", "buffer");
@@ -71,10 +72,8 @@ const readOptions = (options) => {
 // readParts converts the items of a sequence: blobs and buffers stay, others become text.
 const readParts = (parts) => {
   const method = iteratorOf(parts);
-  if (method === noSequence) throw invalidArgument("sources", "a sequence", parts, Blob);
-  const list = newList();
-  iterate(parts, method, (part) => { list[list.length] = isBlob(part) || bytesOf(part) !== undefined ? part : toUSV(part); });
-  return list;
+  if (method === undefined) throw invalidArgument("sources", "a sequence", parts, Blob);
+  return toSequence(parts, method, (part) => (isBlob(part) || bytesOf(part) !== undefined ? part : toUSVString(part)));
 };
 
 // joinParts returns the bytes of converted parts. It calls no code of scripts, which could change a
@@ -149,15 +148,15 @@ class Blob {
   }
 
   text() {
-    return isBlob(this) ? resolved(decodeText(this.#bytes)) : rejected(illegal("Blob"));
+    return isBlob(this) ? resolved(decodeText(this.#bytes)) : rejected(illegalInvocation("Blob"));
   }
 
   arrayBuffer() {
-    return isBlob(this) ? resolved(bufferOf(copyBytes(this.#bytes))) : rejected(illegal("Blob"));
+    return isBlob(this) ? resolved(bufferOf(copyBytes(this.#bytes))) : rejected(illegalInvocation("Blob"));
   }
 
   bytes() {
-    return isBlob(this) ? resolved(copyBytes(this.#bytes)) : rejected(illegal("Blob"));
+    return isBlob(this) ? resolved(copyBytes(this.#bytes)) : rejected(illegalInvocation("Blob"));
   }
 
   stream() {
@@ -167,7 +166,7 @@ class Blob {
 }
 
 const check = (blob) => {
-  if (!isBlob(blob)) throw illegal("Blob");
+  if (!isBlob(blob)) throw illegalInvocation("Blob");
   return blob;
 };
 
@@ -195,22 +194,22 @@ class File extends Blob {
       return;
     }
     const modified = options === undefined || options === null ? undefined : options.lastModified;
-    this.#name = toUSV(fileName);
+    this.#name = toUSVString(fileName);
     this.#lastModified = modified === undefined ? now() : toLong(modified);
   }
 
   get name() {
-    if (!isFile(this)) throw illegal("File");
+    if (!isFile(this)) throw illegalInvocation("File");
     return this.#name;
   }
   get lastModified() {
-    if (!isFile(this)) throw illegal("File");
+    if (!isFile(this)) throw illegalInvocation("File");
     return this.#lastModified;
   }
 }
-finish(Blob, "Blob");
-finish(File, "File");
-inspectable(Blob, "Blob", (blob) => {
+expose(Blob, "Blob");
+expose(File, "File");
+defineLevelInspection(Blob, "Blob", (blob) => {
   const size = lengthOf(bytesOfBlob(check(blob)));
   const type = typeOf(blob);
   return isFile(blob) ? { size, type, name: getName(blob), lastModified: getModified(blob) } : { size, type };

@@ -4,7 +4,8 @@
 // is made when a script asks for it.
 
 const { TypeError, isObject, bytesOf, original, ObjectGetOwnPropertyDescriptor, ObjectDefineProperty } = platform;
-const { toUSV, resolved, rejected, then } = platform.load("idl");
+const { toUSVString } = platform.load("webidl");
+const { resolved, rejected, then } = platform.load("promises");
 const { internal: blobs } = platform.load("blob");
 const toLowerCase = platform.method("String.prototype", "toLowerCase");
 const bufferOf = platform.getter("TypedArray.prototype", "buffer");
@@ -55,7 +56,7 @@ const convert = (value) => {
     if (isParams(value)) return () => extractParams(value);
     if (streams().isReadableStream(value)) return () => extractStream(value);
   }
-  const text = toUSV(value);
+  const text = toUSVString(value);
   return () => extractText(text);
 };
 

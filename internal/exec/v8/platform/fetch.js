@@ -7,7 +7,7 @@
 const { TypeError, newList, hideFrames, setStackHeader, defineHidden, startFetch } = platform;
 const { Request, internal: requests } = platform.load("request");
 const { internal: responses } = platform.load("response");
-const { then } = platform.load("idl");
+const { then } = platform.load("promises");
 const startsWith = platform.method("String.prototype", "startsWith");
 
 // These headers follow from a request. A browser ignores them too if a script sets them.

@@ -1,7 +1,8 @@
 // FormData of the XMLHttpRequest standard, and its two forms as bytes.
 
 const { TypeError, isObject, newList, Uint8Array, host, replaceText } = platform;
-const { illegal, toUSV, needArguments, finish, define, pairIterable, inspectable, indexOf } = platform.load("idl");
+const { illegalInvocation, toUSVString, countArguments, expose, define, definePairs, defineLevelInspection } = platform.load("webidl");
+const indexOf = platform.method("String.prototype", "indexOf");
 const { internal: blobs } = platform.load("blob");
 const { encodeText, decodeText, concatBytes, view } = blobs;
 const lengthOf = platform.getter("TypedArray.prototype", "length");
@@ -20,13 +21,13 @@ const entryOf = (name, value, filename) => {
 };
 
 const readEntry = (args, method) => {
-  needArguments(args, 2, `FormData.${method}`);
+  countArguments(args, 2, `FormData.${method}`);
   if (args.length > 2 && !blobs.isBlob(args[1])) {
     throw new TypeError(`Failed to execute '${method}' on 'FormData': parameter 2 is not of type 'Blob'`);
   }
-  const name = toUSV(args[0]);
-  const value = blobs.isBlob(args[1]) ? args[1] : toUSV(args[1]);
-  return entryOf(name, value, args.length > 2 && args[2] !== undefined ? toUSV(args[2]) : undefined);
+  const name = toUSVString(args[0]);
+  const value = blobs.isBlob(args[1]) ? args[1] : toUSVString(args[1]);
+  return entryOf(name, value, args.length > 2 && args[2] !== undefined ? toUSVString(args[2]) : undefined);
 };
 
 let entriesOf;
@@ -37,7 +38,7 @@ class FormData {
 
   static {
     entriesOf = (form) => {
-      if (!isObject(form) || !(#entries in form)) throw illegal();
+      if (!isObject(form) || !(#entries in form)) throw illegalInvocation();
       return form.#entries;
     };
     wrap = (entries) => {
@@ -59,8 +60,8 @@ class FormData {
 
   delete(name) {
     const entries = entriesOf(this);
-    needArguments(arguments, 1, "FormData.delete");
-    name = toUSV(name);
+    countArguments(arguments, 1, "FormData.delete");
+    name = toUSVString(name);
     let kept = 0;
     for (let i = 0; i < entries.length; i++) if (entries[i].name !== name) entries[kept++] = entries[i];
     entries.length = kept;
@@ -68,16 +69,16 @@ class FormData {
 
   get(name) {
     const entries = entriesOf(this);
-    needArguments(arguments, 1, "FormData.get");
-    name = toUSV(name);
+    countArguments(arguments, 1, "FormData.get");
+    name = toUSVString(name);
     for (let i = 0; i < entries.length; i++) if (entries[i].name === name) return entries[i].value;
     return null;
   }
 
   getAll(name) {
     const entries = entriesOf(this);
-    needArguments(arguments, 1, "FormData.getAll");
-    name = toUSV(name);
+    countArguments(arguments, 1, "FormData.getAll");
+    name = toUSVString(name);
     const values = [];
     for (let i = 0; i < entries.length; i++) if (entries[i].name === name) define(values, values.length, entries[i].value, true);
     return values;
@@ -85,8 +86,8 @@ class FormData {
 
   has(name) {
     const entries = entriesOf(this);
-    needArguments(arguments, 1, "FormData.has");
-    name = toUSV(name);
+    countArguments(arguments, 1, "FormData.has");
+    name = toUSVString(name);
     for (let i = 0; i < entries.length; i++) if (entries[i].name === name) return true;
     return false;
   }
@@ -107,9 +108,9 @@ class FormData {
     if (!placed) entries[kept] = entry;
   }
 }
-finish(FormData, "FormData");
-pairIterable(FormData, "FormData", entriesOf);
-inspectable(FormData, "FormData", (form) => {
+expose(FormData, "FormData");
+definePairs(FormData, "FormData", entriesOf);
+defineLevelInspection(FormData, "FormData", (form) => {
   const entries = entriesOf(form);
   const shown = {};
   for (let i = 0; i < entries.length; i++) {

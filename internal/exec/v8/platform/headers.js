@@ -5,7 +5,7 @@
 // decides what it may contain.
 
 const { TypeError, isObject, newList, matches, ReflectOwnKeys, ObjectGetOwnPropertyDescriptor } = platform;
-const { illegal, toByteString, needArguments, iterate, iteratorOf, noSequence, toSequence, finish, define, pairIterable, inspectable } = platform.load("idl");
+const { illegalInvocation, toByteString, countArguments, iteratorOf, toSequence, expose, define, definePairs, defineLevelInspection } = platform.load("webidl");
 const toLowerCase = platform.method("String.prototype", "toLowerCase");
 const slice = platform.method("String.prototype", "slice");
 const charCodeAt = platform.method("String.prototype", "charCodeAt");
@@ -104,11 +104,11 @@ const fill = (list, guard, init) => {
   }
   const pairs = newList();
   const method = iteratorOf(init);
-  if (method !== noSequence) {
-    iterate(init, method, (item) => {
-      const pair = toSequence(item, "Headers constructor: a name/value pair");
-      for (let i = 0; i < pair.length; i++) pair[i] = toByteString(pair[i]);
-      pairs[pairs.length] = pair;
+  if (method !== undefined) {
+    toSequence(init, method, (item) => {
+      const inside = iteratorOf(item);
+      if (inside === undefined) throw new TypeError("Headers constructor: a name/value pair is not iterable.");
+      pairs[pairs.length] = toSequence(item, inside, toByteString);
     });
   } else {
     const keys = ReflectOwnKeys(init);
@@ -135,7 +135,7 @@ class Headers {
 
   static {
     stateOf = (headers) => {
-      if (!isObject(headers) || !(#state in headers)) throw illegal();
+      if (!isObject(headers) || !(#state in headers)) throw illegalInvocation();
       return headers.#state;
     };
     wrap = (list, guard) => {
@@ -152,7 +152,7 @@ class Headers {
 
   append(name, value) {
     const state = stateOf(this);
-    needArguments(arguments, 2, "Headers.append");
+    countArguments(arguments, 2, "Headers.append");
     const key = toByteString(name);
     append(state.list, state.guard, key, toByteString(value));
     state.pairs = undefined;
@@ -160,7 +160,7 @@ class Headers {
 
   delete(name) {
     const state = stateOf(this);
-    needArguments(arguments, 1, "Headers.delete");
+    countArguments(arguments, 1, "Headers.delete");
     const key = toByteString(name);
     checkName(key, "delete");
     checkGuard(state.guard);
@@ -170,7 +170,7 @@ class Headers {
 
   get(name) {
     const { list } = stateOf(this);
-    needArguments(arguments, 1, "Headers.get");
+    countArguments(arguments, 1, "Headers.get");
     const key = toByteString(name);
     checkName(key, "get");
     return getFrom(list, toLowerCase(key));
@@ -178,7 +178,7 @@ class Headers {
 
   has(name) {
     const { list } = stateOf(this);
-    needArguments(arguments, 1, "Headers.has");
+    countArguments(arguments, 1, "Headers.has");
     const key = toByteString(name);
     checkName(key, "has");
     return getFrom(list, toLowerCase(key)) !== null;
@@ -186,7 +186,7 @@ class Headers {
 
   set(name, value) {
     const state = stateOf(this);
-    needArguments(arguments, 2, "Headers.set");
+    countArguments(arguments, 2, "Headers.set");
     const key = toByteString(name);
     const text = trimValue(toByteString(value));
     checkName(key, "set");
@@ -203,13 +203,13 @@ class Headers {
     return values;
   }
 }
-finish(Headers, "Headers");
-pairIterable(Headers, "Headers", (headers) => {
+expose(Headers, "Headers");
+definePairs(Headers, "Headers", (headers) => {
   const state = stateOf(headers);
   if (state.pairs === undefined) state.pairs = sortAndCombine(state.list);
   return state.pairs;
 });
-inspectable(Headers, "Headers", (headers) => {
+defineLevelInspection(Headers, "Headers", (headers) => {
   const { list } = stateOf(headers);
   const shown = {};
   for (let i = 0; i < list.length; i++) {

@@ -1,7 +1,7 @@
 // Request of the Fetch standard. It describes a request; fetch sends it.
 
 const { TypeError, isObject, matches, newList } = platform;
-const { illegal, toUSV, toByteString, needArguments, dictionary, finish, inspectable } = platform.load("idl");
+const { illegalInvocation, toUSVString, toByteString, countArguments, toInit, expose, defineLevelInspection } = platform.load("webidl");
 const { internal: headersOf, Headers } = platform.load("headers");
 const bodies = platform.load("body");
 const parse = (text) => platform.load("fetchurl").parse(text);
@@ -40,7 +40,7 @@ const checkSignal = (signal) => {
 
 // readInit reads a RequestInit, with its members in the order of Web IDL.
 const readInit = (value) => {
-  const given = dictionary(value, "Request constructor");
+  const given = toInit(value, "Request constructor");
   const init = { __proto__: null };
   if (given === undefined) return init;
   const take = (key, convert) => {
@@ -57,7 +57,7 @@ const readInit = (value) => {
   take("method", toByteString);
   take("mode", choose);
   take("redirect", choose);
-  take("referrer", toUSV);
+  take("referrer", toUSVString);
   take("referrerPolicy", choose);
   take("signal", checkSignal);
   take("window", (member) => member);
@@ -164,7 +164,7 @@ class Request {
   static {
     isRequest = (value) => isObject(value) && #state in value;
     stateOf = (request) => {
-      if (!isRequest(request)) throw illegal();
+      if (!isRequest(request)) throw illegalInvocation();
       return request.#state;
     };
     wrap = (state) => new Request(secret, state);
@@ -175,9 +175,9 @@ class Request {
       this.#state = init;
       return;
     }
-    needArguments(arguments, 1, "Request constructor");
+    countArguments(arguments, 1, "Request constructor");
     const from = isRequest(input) ? input.#state : undefined;
-    const text = from === undefined ? toUSV(input) : "";
+    const text = from === undefined ? toUSVString(input) : "";
     const read = readInit(init);
     let state;
     if (from === undefined) {
@@ -240,8 +240,8 @@ bodies.addMethods(Request, (request) => {
   const state = stateOf(request);
   return { __proto__: null, body: state.body, type: () => headersOf.getFrom(state.list, "content-type") };
 });
-finish(Request, "Request");
-inspectable(Request, "Request", (request) => {
+expose(Request, "Request");
+defineLevelInspection(Request, "Request", (request) => {
   const state = stateOf(request);
   return {
     method: state.method, url: state.url, headers: headersFor(state), destination: "", referrer: shownReferrer(state),

@@ -1,7 +1,7 @@
 // Response of the Fetch standard.
 
 const { TypeError, RangeError, isObject, matches, original } = platform;
-const { illegal, toUSV, toByteString, toUnsigned, needArguments, dictionary, finish, inspectable } = platform.load("idl");
+const { illegalInvocation, toUSVString, toByteString, toUnsigned, countArguments, toInit, expose, defineLevelInspection } = platform.load("webidl");
 const { internal: headersOf, Headers } = platform.load("headers");
 const bodies = platform.load("body");
 const stringify = original("JSON", "stringify");
@@ -12,7 +12,7 @@ const isRedirectStatus = (status) => status === 301 || status === 302 || status 
 
 // readInit reads a ResponseInit in the order of Web IDL.
 const readInit = (value) => {
-  const init = dictionary(value, "Response constructor");
+  const init = toInit(value, "Response constructor");
   const read = { __proto__: null, headers: undefined, status: 200, statusText: "" };
   if (init === undefined) return read;
   const { headers } = init;
@@ -50,7 +50,7 @@ class Response {
 
   static {
     stateOf = (response) => {
-      if (!isObject(response) || !(#state in response)) throw illegal();
+      if (!isObject(response) || !(#state in response)) throw illegalInvocation();
       return response.#state;
     };
     wrap = (state) => {
@@ -76,7 +76,7 @@ class Response {
   }
 
   static json(data, init = undefined) {
-    needArguments(arguments, 1, "Response.json");
+    countArguments(arguments, 1, "Response.json");
     const read = readInit(init);
     const text = stringify(data);
     if (text === undefined) throw new TypeError("Value is not JSON serializable");
@@ -88,8 +88,8 @@ class Response {
   }
 
   static redirect(url, status = 302) {
-    needArguments(arguments, 1, "Response.redirect");
-    const text = toUSV(url);
+    countArguments(arguments, 1, "Response.redirect");
+    const text = toUSVString(url);
     const code = toUnsigned(status, 65536);
     const parsed = platform.load("fetchurl").parse(text);
     if (!isRedirectStatus(code)) throw new RangeError(`Invalid status code ${code}`);
@@ -135,8 +135,8 @@ bodies.addMethods(Response, (response) => {
   const state = stateOf(response);
   return { __proto__: null, body: state.body, type: () => headersOf.getFrom(state.list, "content-type") };
 });
-finish(Response, "Response");
-inspectable(Response, "Response", (response) => {
+expose(Response, "Response");
+defineLevelInspection(Response, "Response", (response) => {
   const state = stateOf(response);
   return {
     status: state.status, statusText: state.statusText, headers: headersFor(state), body: bodies.streamOf(state.body),

@@ -5,8 +5,8 @@ const {
   TypeError, RangeError, isObject, invalidArgument, codedError, ReflectApply, ObjectCreate, ObjectSetPrototypeOf, SymbolIterator, newList,
   bytesOf,
 } = platform;
-const idl = platform.load("idl");
-const { finish, define, inspectable, illegal, resolved, rejected, then, newDeferred, nothing } = idl;
+const { expose, define, defineLevelInspection, illegalInvocation } = platform.load("webidl");
+const { resolved, rejected, then, newDeferred, markHandled, nothing } = platform.load("promises");
 const { invalidState, badValue, readStrategy, extractHighWaterMark, readCallback } = platform.load("streams_core");
 const state = platform.load("streams_state");
 const defaults = platform.load("streams_default");
@@ -89,7 +89,7 @@ class ReadableStream {
   #record;
   static {
     recordOf = (object) => {
-      if (!isObject(object) || !(#record in object)) throw illegal("ReadableStream");
+      if (!isObject(object) || !(#record in object)) throw illegalInvocation("ReadableStream");
       return object.#record;
     };
     objectOf = (record) => {
@@ -116,7 +116,7 @@ class ReadableStream {
   get locked() { return state.isLocked(recordOf(this)); }
 
   cancel(reason = undefined) {
-    if (!isReadableStream(this)) return rejected(illegal("ReadableStream"));
+    if (!isReadableStream(this)) return rejected(illegalInvocation("ReadableStream"));
     if (state.isLocked(this.#record)) return rejected(invalidState("ReadableStream is locked"));
     return state.cancel(this.#record, reason);
   }
@@ -141,7 +141,7 @@ class ReadableStream {
     if (state.isLocked(stream)) throw invalidState("The ReadableStream is locked");
     const dest = writables.recordOf(writable);
     if (writables.isLocked(dest)) throw invalidState("The WritableStream is locked");
-    idl.markHandled(startPipe(stream, dest, read));
+    markHandled(startPipe(stream, dest, read));
     return readable;
   }
 
@@ -172,9 +172,9 @@ class ReadableStream {
     return newIterator(stream, preventCancel);
   }
 }
-finish(ReadableStream, "ReadableStream");
+expose(ReadableStream, "ReadableStream");
 define(ReadableStream.prototype, SymbolAsyncIterator, ReadableStream.prototype.values, false);
-inspectable(ReadableStream, "ReadableStream", (object) => {
+defineLevelInspection(ReadableStream, "ReadableStream", (object) => {
   const stream = recordOf(object);
   return { locked: state.isLocked(stream), state: stream.state, supportsBYOB: stream.controller.isByte === true };
 });
@@ -241,12 +241,12 @@ const asyncIteratorPrototype = ObjectCreate(AsyncIteratorPrototype);
 const iteratorMethods = {
   next() {
     const record = iteratorOf(this);
-    if (record === undefined) return rejected(illegal("ReadableStreamAsyncIterator"));
+    if (record === undefined) return rejected(illegalInvocation("ReadableStreamAsyncIterator"));
     return afterOngoing(record, () => nextStep(record));
   },
   return(value = undefined) {
     const record = iteratorOf(this);
-    if (record === undefined) return rejected(illegal("ReadableStreamAsyncIterator"));
+    if (record === undefined) return rejected(illegalInvocation("ReadableStreamAsyncIterator"));
     return afterOngoing(record, () => returnStep(record, value));
   },
 };
@@ -345,7 +345,7 @@ const readAllBytes = (object) => {
   const chunks = newList();
   const deferred = newDeferred();
   const stop = (error) => {
-    idl.markHandled(state.cancel(stream, error));
+    markHandled(state.cancel(stream, error));
     deferred.reject(error);
   };
   const keep = (chunk) => {
@@ -387,7 +387,7 @@ const internal = {
   // closedStream returns the stream of a body whose content has been read.
   closedStream: () => {
     const object = streamOfBytes(blobs.encodeText(""));
-    idl.markHandled(state.cancel(recordOf(object), undefined));
+    markHandled(state.cancel(recordOf(object), undefined));
     return object;
   },
   // teeForClone returns two streams with the chunks of one; the second has copies of them.

@@ -1,7 +1,8 @@
 // ReadableStreamBYOBReader: it reads into buffers that its user brings.
 
 const { TypeError, RangeError, isObject, invalidArgument } = platform;
-const { finish, inspectable, illegal, rejected, newDeferred } = platform.load("idl");
+const { expose, defineLevelInspection, illegalInvocation } = platform.load("webidl");
+const { rejected, newDeferred } = platform.load("promises");
 const { invalidState, badValue, isDetached, bufferLength, queueLength } = platform.load("streams_core");
 const { newRequest, acquire, cancel, release, notAttached } = platform.load("streams_state");
 const { pullInto } = platform.load("streams_byte");
@@ -57,7 +58,7 @@ class ReadableStreamBYOBReader {
   #record;
   static {
     readerOf = (object) => {
-      if (!isObject(object) || !(#record in object)) throw illegal("ReadableStreamBYOBReader");
+      if (!isObject(object) || !(#record in object)) throw illegalInvocation("ReadableStreamBYOBReader");
       return object.#record;
     };
   }
@@ -68,11 +69,11 @@ class ReadableStreamBYOBReader {
     this.#record = acquire(record, true);
   }
   get closed() {
-    if (!isReader(this)) return rejected(illegal("ReadableStreamBYOBReader"));
+    if (!isReader(this)) return rejected(illegalInvocation("ReadableStreamBYOBReader"));
     return this.#record.closed.promise;
   }
   cancel(reason = undefined) {
-    if (!isReader(this)) return rejected(illegal("ReadableStreamBYOBReader"));
+    if (!isReader(this)) return rejected(illegalInvocation("ReadableStreamBYOBReader"));
     if (this.#record.stream === undefined) return rejected(notAttached());
     return cancel(this.#record.stream, reason);
   }
@@ -88,8 +89,8 @@ class ReadableStreamBYOBReader {
     if (reader.stream !== undefined) release(reader);
   }
 }
-finish(ReadableStreamBYOBReader, "ReadableStreamBYOBReader");
-inspectable(ReadableStreamBYOBReader, "ReadableStreamBYOBReader", (object) => {
+expose(ReadableStreamBYOBReader, "ReadableStreamBYOBReader");
+defineLevelInspection(ReadableStreamBYOBReader, "ReadableStreamBYOBReader", (object) => {
   const reader = readerOf(object);
   return {
     stream: reader.stream === undefined ? undefined : links.streamObject(reader.stream),

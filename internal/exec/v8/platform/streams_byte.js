@@ -6,9 +6,10 @@
 // make, readerType}: make creates the view that the reader receives.
 
 const { TypeError, RangeError, isObject, ArrayBuffer, codedError, ReflectApply } = platform;
-const { finish, inspectable, illegal, resolved, nothing } = platform.load("idl");
+const { expose, defineLevelInspection, illegalInvocation, illegalConstructor } = platform.load("webidl");
+const { resolved, nothing } = platform.load("promises");
 const {
-  invalidState, badValue, illegalConstructor, newQueue, queueLength, push, peek, shift, resetQueue, promiseCall, uponPromise,
+  invalidState, badValue, newQueue, queueLength, push, peek, shift, resetQueue, promiseCall, uponPromise,
   transferBuffer, isDetached, bufferLength, copyDataBlock,
 } = platform.load("streams_core");
 const {
@@ -401,7 +402,7 @@ class ReadableByteStreamController {
   #record;
   static {
     controllerOf = (object) => {
-      if (!isObject(object) || !(#record in object)) throw illegal("ReadableByteStreamController");
+      if (!isObject(object) || !(#record in object)) throw illegalInvocation("ReadableByteStreamController");
       return object.#record;
     };
   }
@@ -425,8 +426,8 @@ class ReadableByteStreamController {
   }
   error(error = undefined) { controllerError(controllerOf(this), error); }
 }
-finish(ReadableByteStreamController, "ReadableByteStreamController");
-inspectable(ReadableByteStreamController, "ReadableByteStreamController", () => ({}));
+expose(ReadableByteStreamController, "ReadableByteStreamController");
+defineLevelInspection(ReadableByteStreamController, "ReadableByteStreamController", () => ({}));
 
 let requestRecord;
 let detachRequest;
@@ -435,7 +436,7 @@ class ReadableStreamBYOBRequest {
   #record;
   static {
     requestRecord = (object) => {
-      if (!isObject(object) || !(#record in object)) throw illegal("ReadableStreamBYOBRequest");
+      if (!isObject(object) || !(#record in object)) throw illegalInvocation("ReadableStreamBYOBRequest");
       return object.#record;
     };
     detachRequest = (object) => {
@@ -464,7 +465,7 @@ class ReadableStreamBYOBRequest {
     respondWithNewView(record.controller, described);
   }
 }
-finish(ReadableStreamBYOBRequest, "ReadableStreamBYOBRequest");
+expose(ReadableStreamBYOBRequest, "ReadableStreamBYOBRequest");
 
 // viewOfRequest returns the view that the next bytes go to, or null.
 const viewOfRequest = (controller) => {

@@ -1,7 +1,7 @@
 // The streams that convert text and compressed content.
 
 const { TypeError, isObject, newList, bytesOf, codedError, invalidArgument, compute } = platform;
-const { finish, inspectable, illegal } = platform.load("idl");
+const { expose, defineLevelInspection, illegalInvocation } = platform.load("webidl");
 const { badValue } = platform.load("streams_core");
 const { createInternal, sidesOf } = platform.load("streams_transform");
 const { internal: blobs } = platform.load("blob");
@@ -41,7 +41,7 @@ class TextEncoderStream {
     }));
   }
   static sides(value) {
-    if (!isObject(value) || !(#sides in value)) throw illegal("TextEncoderStream");
+    if (!isObject(value) || !(#sides in value)) throw illegalInvocation("TextEncoderStream");
     return value.#sides;
   }
   get encoding() { encoderSides(this); return "utf-8"; }
@@ -50,8 +50,8 @@ class TextEncoderStream {
 }
 const { sides: encoderSides } = TextEncoderStream;
 delete TextEncoderStream.sides;
-finish(TextEncoderStream, "TextEncoderStream");
-inspectable(TextEncoderStream, "TextEncoderStream", (stream) => {
+expose(TextEncoderStream, "TextEncoderStream");
+defineLevelInspection(TextEncoderStream, "TextEncoderStream", (stream) => {
   const sides = encoderSides(stream);
   return { encoding: "utf-8", readable: sides.readable(), writable: sides.writable() };
 });
@@ -72,7 +72,7 @@ class TextDecoderStream {
     }));
   }
   static sides(value) {
-    if (!isObject(value) || !(#sides in value)) throw illegal("TextDecoderStream");
+    if (!isObject(value) || !(#sides in value)) throw illegalInvocation("TextDecoderStream");
     return value.#sides;
   }
   static decoder(value) {
@@ -88,8 +88,8 @@ class TextDecoderStream {
 const { sides: decoderSides, decoder: decoderOf } = TextDecoderStream;
 delete TextDecoderStream.sides;
 delete TextDecoderStream.decoder;
-finish(TextDecoderStream, "TextDecoderStream");
-inspectable(TextDecoderStream, "TextDecoderStream", (stream) => {
+expose(TextDecoderStream, "TextDecoderStream");
+defineLevelInspection(TextDecoderStream, "TextDecoderStream", (stream) => {
   const sides = decoderSides(stream);
   const decoder = decoderOf(stream);
   return {
@@ -123,7 +123,7 @@ class CompressionStream {
     this.#sides = gather(`${format}`, "compress");
   }
   static sides(value) {
-    if (!isObject(value) || !(#sides in value)) throw illegal("CompressionStream");
+    if (!isObject(value) || !(#sides in value)) throw illegalInvocation("CompressionStream");
     return value.#sides;
   }
   get readable() { return compressionSides(this).readable(); }
@@ -139,7 +139,7 @@ class DecompressionStream {
     this.#sides = gather(`${format}`, "decompress");
   }
   static sides(value) {
-    if (!isObject(value) || !(#sides in value)) throw illegal("DecompressionStream");
+    if (!isObject(value) || !(#sides in value)) throw illegalInvocation("DecompressionStream");
     return value.#sides;
   }
   get readable() { return decompressionSides(this).readable(); }
@@ -148,10 +148,10 @@ class DecompressionStream {
 const { sides: decompressionSides } = DecompressionStream;
 delete DecompressionStream.sides;
 
-finish(CompressionStream, "CompressionStream");
-finish(DecompressionStream, "DecompressionStream");
+expose(CompressionStream, "CompressionStream");
+expose(DecompressionStream, "DecompressionStream");
 const show = (sides) => ({ readable: sides.readable(), writable: sides.writable() });
-inspectable(CompressionStream, "CompressionStream", (stream) => show(compressionSides(stream)));
-inspectable(DecompressionStream, "DecompressionStream", (stream) => show(decompressionSides(stream)));
+defineLevelInspection(CompressionStream, "CompressionStream", (stream) => show(compressionSides(stream)));
+defineLevelInspection(DecompressionStream, "DecompressionStream", (stream) => show(decompressionSides(stream)));
 
 return { TextEncoderStream, TextDecoderStream, CompressionStream, DecompressionStream };

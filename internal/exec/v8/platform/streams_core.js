@@ -7,9 +7,10 @@
 // prototypes.
 
 const {
-  TypeError, RangeError, codedError, invalidArgument, isObject, newList, ReflectApply, Uint8Array, ArrayBuffer, host,
+  TypeError, RangeError, codedError, invalidArgument, isObject, newList, ReflectApply, Uint8Array, host,
 } = platform;
-const { finish, inspectable, illegal, resolved, rejected, then } = platform.load("idl");
+const { expose, defineLevelInspection, illegalInvocation } = platform.load("webidl");
+const { resolved, rejected, then } = platform.load("promises");
 
 const numberIsInteger = platform.original("Number", "isInteger");
 const transfer = platform.method("ArrayBuffer.prototype", "transfer");
@@ -22,9 +23,6 @@ const badValue = (Base, what, value) => {
   const shown = typeof value === "string" ? `'${value}'` : platform.inspectWith(value, undefined);
   return codedError(Base, "ERR_INVALID_ARG_VALUE", `The ${what} is invalid. Received ${shown}`);
 };
-
-// illegalConstructor returns the error of an interface without a constructor.
-const illegalConstructor = () => codedError(TypeError, "ERR_ILLEGAL_CONSTRUCTOR", "Illegal constructor");
 
 // ---- queues -------------------------------------------------------------------------
 
@@ -101,11 +99,11 @@ class CountQueuingStrategy {
   #highWaterMark;
   constructor(init) { this.#highWaterMark = readInit(init, CountQueuingStrategy); }
   get highWaterMark() {
-    if (!(#highWaterMark in this)) throw illegal("CountQueuingStrategy");
+    if (!(#highWaterMark in this)) throw illegalInvocation("CountQueuingStrategy");
     return this.#highWaterMark;
   }
   get size() {
-    if (!(#highWaterMark in this)) throw illegal("CountQueuingStrategy");
+    if (!(#highWaterMark in this)) throw illegalInvocation("CountQueuingStrategy");
     return countSize;
   }
 }
@@ -113,21 +111,21 @@ class ByteLengthQueuingStrategy {
   #highWaterMark;
   constructor(init) { this.#highWaterMark = readInit(init, ByteLengthQueuingStrategy); }
   get highWaterMark() {
-    if (!(#highWaterMark in this)) throw illegal("ByteLengthQueuingStrategy");
+    if (!(#highWaterMark in this)) throw illegalInvocation("ByteLengthQueuingStrategy");
     return this.#highWaterMark;
   }
   get size() {
-    if (!(#highWaterMark in this)) throw illegal("ByteLengthQueuingStrategy");
+    if (!(#highWaterMark in this)) throw illegalInvocation("ByteLengthQueuingStrategy");
     return byteSize;
   }
 }
-finish(CountQueuingStrategy, "CountQueuingStrategy");
-finish(ByteLengthQueuingStrategy, "ByteLengthQueuingStrategy");
+expose(CountQueuingStrategy, "CountQueuingStrategy");
+expose(ByteLengthQueuingStrategy, "ByteLengthQueuingStrategy");
 const markOf = (Strategy) => platform.uncurryThis(platform.ObjectGetOwnPropertyDescriptor(Strategy.prototype, "highWaterMark").get);
 const countMark = markOf(CountQueuingStrategy);
 const byteMark = markOf(ByteLengthQueuingStrategy);
-inspectable(CountQueuingStrategy, "CountQueuingStrategy", (strategy) => ({ highWaterMark: countMark(strategy) }));
-inspectable(ByteLengthQueuingStrategy, "ByteLengthQueuingStrategy", (strategy) => ({ highWaterMark: byteMark(strategy) }));
+defineLevelInspection(CountQueuingStrategy, "CountQueuingStrategy", (strategy) => ({ highWaterMark: countMark(strategy) }));
+defineLevelInspection(ByteLengthQueuingStrategy, "ByteLengthQueuingStrategy", (strategy) => ({ highWaterMark: byteMark(strategy) }));
 
 // ---- what a script passes -----------------------------------------------------------
 
@@ -166,7 +164,7 @@ const copyDataBlock = (to, toIndex, from, fromIndex, count) => {
 
 return {
   CountQueuingStrategy, ByteLengthQueuingStrategy,
-  invalidState, badValue, illegalConstructor, numberIsInteger,
+  invalidState, badValue, numberIsInteger,
   newQueue, queueLength, push, peek, shift, dequeueValue, enqueueValueWithSize, resetQueue,
   readStrategy, extractHighWaterMark, extractSizeAlgorithm,
   readCallback, promiseCall, uponPromise,

@@ -1,14 +1,14 @@
 // ReadableStreamDefaultController and ReadableStreamDefaultReader.
 
 const { isObject, invalidArgument } = platform;
-const { finish, inspectable, illegal, resolved, rejected, newDeferred, nothing } = platform.load("idl");
+const { expose, defineLevelInspection, illegalInvocation, illegalConstructor } = platform.load("webidl");
+const { resolved, rejected, newDeferred, nothing } = platform.load("promises");
 const {
-  invalidState, illegalConstructor, newQueue, queueLength, dequeueValue, enqueueValueWithSize, resetQueue, extractSizeAlgorithm,
-  readCallback, promiseCall, uponPromise,
+  invalidState, newQueue, queueLength, dequeueValue, enqueueValueWithSize, resetQueue, extractSizeAlgorithm,
+  promiseCall, uponPromise,
 } = platform.load("streams_core");
 const {
   newRequest, close, fail, cancel, addRequest, requestCount, hasDefaultReader, fulfillRequest, acquire, release, read, notAttached,
-  isLocked,
 } = platform.load("streams_state");
 
 // ---- the controller -----------------------------------------------------------------
@@ -131,7 +131,7 @@ class ReadableStreamDefaultController {
   #record;
   static {
     controllerOf = (object) => {
-      if (!isObject(object) || !(#record in object)) throw illegal("ReadableStreamDefaultController");
+      if (!isObject(object) || !(#record in object)) throw illegalInvocation("ReadableStreamDefaultController");
       return object.#record;
     };
   }
@@ -152,8 +152,8 @@ class ReadableStreamDefaultController {
   }
   error(error = undefined) { controllerError(controllerOf(this), error); }
 }
-finish(ReadableStreamDefaultController, "ReadableStreamDefaultController");
-inspectable(ReadableStreamDefaultController, "ReadableStreamDefaultController", () => ({}));
+expose(ReadableStreamDefaultController, "ReadableStreamDefaultController");
+defineLevelInspection(ReadableStreamDefaultController, "ReadableStreamDefaultController", () => ({}));
 
 // ---- the reader ---------------------------------------------------------------------
 
@@ -184,7 +184,7 @@ class ReadableStreamDefaultReader {
   #record;
   static {
     readerOf = (object) => {
-      if (!isObject(object) || !(#record in object)) throw illegal("ReadableStreamDefaultReader");
+      if (!isObject(object) || !(#record in object)) throw illegalInvocation("ReadableStreamDefaultReader");
       return object.#record;
     };
   }
@@ -194,16 +194,16 @@ class ReadableStreamDefaultReader {
     this.#record = acquire(record, false);
   }
   get closed() {
-    if (!isReader(this)) return rejected(illegal("ReadableStreamDefaultReader"));
+    if (!isReader(this)) return rejected(illegalInvocation("ReadableStreamDefaultReader"));
     return this.#record.closed.promise;
   }
   cancel(reason = undefined) {
-    if (!isReader(this)) return rejected(illegal("ReadableStreamDefaultReader"));
+    if (!isReader(this)) return rejected(illegalInvocation("ReadableStreamDefaultReader"));
     if (this.#record.stream === undefined) return rejected(notAttached());
     return cancel(this.#record.stream, reason);
   }
   read() {
-    if (!isReader(this)) return rejected(illegal("ReadableStreamDefaultReader"));
+    if (!isReader(this)) return rejected(illegalInvocation("ReadableStreamDefaultReader"));
     if (this.#record.stream === undefined) return rejected(notAttached());
     return readPromise(this.#record);
   }
@@ -212,8 +212,8 @@ class ReadableStreamDefaultReader {
     if (reader.stream !== undefined) release(reader);
   }
 }
-finish(ReadableStreamDefaultReader, "ReadableStreamDefaultReader");
-inspectable(ReadableStreamDefaultReader, "ReadableStreamDefaultReader", (object) => {
+expose(ReadableStreamDefaultReader, "ReadableStreamDefaultReader");
+defineLevelInspection(ReadableStreamDefaultReader, "ReadableStreamDefaultReader", (object) => {
   const reader = readerOf(object);
   return {
     stream: reader.stream === undefined ? undefined : links.streamObject(reader.stream),

@@ -1,6 +1,6 @@
 // Pipes: they move the chunks of a readable stream to a writable one.
 
-const { resolved, rejected, then, newDeferred } = platform.load("idl");
+const { resolved, then, newDeferred } = platform.load("promises");
 const { invalidState, uponPromise } = platform.load("streams_core");
 const { newReader, newRequest, read, release, cancel } = platform.load("streams_state");
 const writables = platform.load("streams_writable");

@@ -6,7 +6,7 @@
 // the functions pullSteps, cancelSteps and releaseSteps, which take the controller.
 
 const { ObjectDefineProperty } = platform;
-const { newDeferred, markHandled, resolved, rejected, then } = platform.load("idl");
+const { newDeferred, markHandled, resolved, rejected, then } = platform.load("promises");
 const { invalidState, newQueue, queueLength, push, shift } = platform.load("streams_core");
 
 const newStream = () => ({

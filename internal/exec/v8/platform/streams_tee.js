@@ -1,7 +1,7 @@
 // Tee: two streams with the content of one.
 
 const { newList } = platform;
-const { resolved, newDeferred, then } = platform.load("idl");
+const { resolved, newDeferred, then } = platform.load("promises");
 const { copyDataBlock } = platform.load("streams_core");
 const { newStream, newRequest, newReader, cancel, read, release } = platform.load("streams_state");
 const defaults = platform.load("streams_default");

@@ -4,10 +4,11 @@
 // change is a deferred promise that is fulfilled when backpressure changes. Its controller is
 // {stream, transform, flush, cancel, finish, object}: finish is set when it begins to end.
 
-const { TypeError, RangeError, isObject, invalidArgument, ReflectApply } = platform;
-const { finish, inspectable, illegal, resolved, rejected, newDeferred, markHandled, then } = platform.load("idl");
+const { RangeError, isObject, invalidArgument, ReflectApply } = platform;
+const { expose, defineLevelInspection, illegalInvocation, illegalConstructor } = platform.load("webidl");
+const { resolved, rejected, newDeferred, markHandled, then } = platform.load("promises");
 const {
-  invalidState, badValue, illegalConstructor, readStrategy, extractHighWaterMark, extractSizeAlgorithm, readCallback, promiseCall, uponPromise,
+  invalidState, badValue, readStrategy, extractHighWaterMark, extractSizeAlgorithm, readCallback, promiseCall, uponPromise,
 } = platform.load("streams_core");
 const { newStream } = platform.load("streams_state");
 const defaults = platform.load("streams_default");
@@ -184,7 +185,7 @@ class TransformStreamDefaultController {
   #record;
   static {
     controllerOf = (object) => {
-      if (!isObject(object) || !(#record in object)) throw illegal("TransformStreamDefaultController");
+      if (!isObject(object) || !(#record in object)) throw illegalInvocation("TransformStreamDefaultController");
       return object.#record;
     };
   }
@@ -197,8 +198,8 @@ class TransformStreamDefaultController {
   error(reason = undefined) { errorStream(controllerOf(this).stream, reason); }
   terminate() { terminate(controllerOf(this)); }
 }
-finish(TransformStreamDefaultController, "TransformStreamDefaultController");
-inspectable(TransformStreamDefaultController, "TransformStreamDefaultController", () => ({}));
+expose(TransformStreamDefaultController, "TransformStreamDefaultController");
+defineLevelInspection(TransformStreamDefaultController, "TransformStreamDefaultController", () => ({}));
 
 const readTransformer = (transformer) => {
   const given = transformer === undefined ? null : transformer;
@@ -220,7 +221,7 @@ class TransformStream {
   #record;
   static {
     recordOf = (object) => {
-      if (!isObject(object) || !(#record in object)) throw illegal("TransformStream");
+      if (!isObject(object) || !(#record in object)) throw illegalInvocation("TransformStream");
       return object.#record;
     };
   }
@@ -252,8 +253,8 @@ class TransformStream {
   get readable() { return readables.objectOf(recordOf(this).readable); }
   get writable() { return writables.objectOf(recordOf(this).writable); }
 }
-finish(TransformStream, "TransformStream");
-inspectable(TransformStream, "TransformStream", (object) => {
+expose(TransformStream, "TransformStream");
+defineLevelInspection(TransformStream, "TransformStream", (object) => {
   const record = recordOf(object);
   return { readable: readables.objectOf(record.readable), writable: writables.objectOf(record.writable), backpressure: record.backpressure };
 });

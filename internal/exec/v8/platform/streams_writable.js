@@ -4,10 +4,11 @@
 // closeRequest, pendingAbort, writeRequests, backpressure, object}. Write requests are deferred
 // promises. A writer is a record {stream, ready, closed}.
 
-const { TypeError, RangeError, isObject, invalidArgument, ReflectApply } = platform;
-const { finish, inspectable, illegal, resolved, rejected, newDeferred, markHandled, nothing } = platform.load("idl");
+const { RangeError, isObject, invalidArgument, ReflectApply } = platform;
+const { expose, defineLevelInspection, illegalInvocation, illegalConstructor } = platform.load("webidl");
+const { resolved, rejected, newDeferred, markHandled, nothing } = platform.load("promises");
 const {
-  invalidState, badValue, illegalConstructor, newQueue, queueLength, push, peek, shift, dequeueValue, enqueueValueWithSize, resetQueue,
+  invalidState, badValue, newQueue, queueLength, push, peek, shift, dequeueValue, enqueueValueWithSize, resetQueue,
   readStrategy, extractHighWaterMark, extractSizeAlgorithm, readCallback, promiseCall, uponPromise,
 } = platform.load("streams_core");
 
@@ -318,7 +319,7 @@ class WritableStreamDefaultController {
   #record;
   static {
     controllerOf = (object) => {
-      if (!isObject(object) || !(#record in object)) throw illegal("WritableStreamDefaultController");
+      if (!isObject(object) || !(#record in object)) throw illegalInvocation("WritableStreamDefaultController");
       return object.#record;
     };
   }
@@ -329,8 +330,8 @@ class WritableStreamDefaultController {
   get signal() { return controllerOf(this).signal.object(); }
   error(error = undefined) { errorIfNeeded(controllerOf(this), error); }
 }
-finish(WritableStreamDefaultController, "WritableStreamDefaultController");
-inspectable(WritableStreamDefaultController, "WritableStreamDefaultController", (object) => ({ stream: objectOf(controllerOf(object).stream) }));
+expose(WritableStreamDefaultController, "WritableStreamDefaultController");
+defineLevelInspection(WritableStreamDefaultController, "WritableStreamDefaultController", (object) => ({ stream: objectOf(controllerOf(object).stream) }));
 
 // ---- WritableStream -----------------------------------------------------------------
 
@@ -366,7 +367,7 @@ class WritableStream {
   #record;
   static {
     recordOf = (object) => {
-      if (!isObject(object) || !(#record in object)) throw illegal("WritableStream");
+      if (!isObject(object) || !(#record in object)) throw illegalInvocation("WritableStream");
       return object.#record;
     };
     objectOf = (record) => {
@@ -386,20 +387,20 @@ class WritableStream {
   }
   get locked() { return isLocked(recordOf(this)); }
   abort(reason = undefined) {
-    if (!isStream(this)) return rejected(illegal("WritableStream"));
+    if (!isStream(this)) return rejected(illegalInvocation("WritableStream"));
     if (isLocked(this.#record)) return rejected(invalidState("WritableStream is locked"));
     return abort(this.#record, reason);
   }
   close() {
-    if (!isStream(this)) return rejected(illegal("WritableStream"));
+    if (!isStream(this)) return rejected(illegalInvocation("WritableStream"));
     if (isLocked(this.#record)) return rejected(invalidState("WritableStream is locked"));
     if (closeQueuedOrInFlight(this.#record)) return rejected(invalidState("Failure closing WritableStream"));
     return close(this.#record);
   }
   getWriter() { return new WritableStreamDefaultWriter(objectOf(recordOf(this))); }
 }
-finish(WritableStream, "WritableStream");
-inspectable(WritableStream, "WritableStream", (object) => ({ locked: isLocked(recordOf(object)), state: recordOf(object).state }));
+expose(WritableStream, "WritableStream");
+defineLevelInspection(WritableStream, "WritableStream", (object) => ({ locked: isLocked(recordOf(object)), state: recordOf(object).state }));
 
 let writerOf;
 const isWriter = (object) => {
@@ -416,7 +417,7 @@ class WritableStreamDefaultWriter {
   #record;
   static {
     writerOf = (object) => {
-      if (!isObject(object) || !(#record in object)) throw illegal("WritableStreamDefaultWriter");
+      if (!isObject(object) || !(#record in object)) throw illegalInvocation("WritableStreamDefaultWriter");
       return object.#record;
     };
   }
@@ -425,7 +426,7 @@ class WritableStreamDefaultWriter {
     this.#record = acquire(recordOf(stream));
   }
   get closed() {
-    if (!isWriter(this)) return rejected(illegal("WritableStreamDefaultWriter"));
+    if (!isWriter(this)) return rejected(illegalInvocation("WritableStreamDefaultWriter"));
     return this.#record.closed.promise;
   }
   get desiredSize() {
@@ -434,16 +435,16 @@ class WritableStreamDefaultWriter {
     return writerDesiredSize(writer);
   }
   get ready() {
-    if (!isWriter(this)) return rejected(illegal("WritableStreamDefaultWriter"));
+    if (!isWriter(this)) return rejected(illegalInvocation("WritableStreamDefaultWriter"));
     return this.#record.ready.promise;
   }
   abort(reason = undefined) {
-    if (!isWriter(this)) return rejected(illegal("WritableStreamDefaultWriter"));
+    if (!isWriter(this)) return rejected(illegalInvocation("WritableStreamDefaultWriter"));
     if (this.#record.stream === undefined) return rejected(notBound());
     return abort(this.#record.stream, reason);
   }
   close() {
-    if (!isWriter(this)) return rejected(illegal("WritableStreamDefaultWriter"));
+    if (!isWriter(this)) return rejected(illegalInvocation("WritableStreamDefaultWriter"));
     const { stream } = this.#record;
     if (stream === undefined) return rejected(notBound());
     if (closeQueuedOrInFlight(stream)) return rejected(invalidState("Failure to close WritableStream"));
@@ -454,13 +455,13 @@ class WritableStreamDefaultWriter {
     if (writer.stream !== undefined) release(writer);
   }
   write(chunk = undefined) {
-    if (!isWriter(this)) return rejected(illegal("WritableStreamDefaultWriter"));
+    if (!isWriter(this)) return rejected(illegalInvocation("WritableStreamDefaultWriter"));
     if (this.#record.stream === undefined) return rejected(notBound());
     return write(this.#record, chunk);
   }
 }
-finish(WritableStreamDefaultWriter, "WritableStreamDefaultWriter");
-inspectable(WritableStreamDefaultWriter, "WritableStreamDefaultWriter", (object) => {
+expose(WritableStreamDefaultWriter, "WritableStreamDefaultWriter");
+defineLevelInspection(WritableStreamDefaultWriter, "WritableStreamDefaultWriter", (object) => {
   const writer = writerOf(object);
   const bound = writer.stream !== undefined;
   return {

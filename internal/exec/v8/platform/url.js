@@ -73,6 +73,7 @@ const serializeQuery = (list) => {
 
 // ---- parameters -------------------------------------------------------------------
 
+const notIterable = "Query pairs must be iterable";
 const noPair = () => codedError(TypeError, "ERR_INVALID_TUPLE", "Each query pair must be an iterable [name, value] tuple");
 
 const parametersOf = (init) => {
@@ -81,10 +82,10 @@ const parametersOf = (init) => {
     return parseQuery(charCodeAt(text, 0) === 63 ? slice(text, 1) : text);
   }
   const list = newList();
-  const method = iteratorOf(init);
+  const method = iteratorOf(init, notIterable);
   if (method !== undefined) {
     const pairs = toSequence(init, method, (pair) => {
-      const inside = isObject(pair) ? iteratorOf(pair) : undefined;
+      const inside = isObject(pair) ? iteratorOf(pair, notIterable) : undefined;
       if (inside === undefined) throw noPair();
       const items = toSequence(pair, inside, (item) => item);
       if (items.length !== 2) throw noPair();

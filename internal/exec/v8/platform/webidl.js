@@ -1,19 +1,26 @@
-// What interfaces of the web have in common: conversions of arguments, errors with the texts of
-// Node, and the attributes of members.
+// What interfaces of the web have in common: errors with the texts of Node, conversions of
+// arguments as Web IDL defines them, and the attributes of members.
 
 const {
-  ObjectDefineProperty, ObjectGetOwnPropertyDescriptor, ObjectKeys, ReflectApply, ReflectOwnKeys, TypeError, RangeError, codedError,
-  hasOwn, inspectCustom, inspectWith, isObject, newList, setMeta, setTag, SymbolIterator,
+  ObjectCreate, ObjectDefineProperty, ObjectGetOwnPropertyDescriptor, ObjectKeys, ObjectSetPrototypeOf, ReflectApply, ReflectOwnKeys,
+  TypeError, RangeError, codedError, hasOwn, inspectCustom, inspectWith, isObject, newList, setMeta, setTag, SymbolIterator,
 } = platform;
 
 const toWellFormed = platform.method("String.prototype", "toWellFormed");
-const isSafeNumber = platform.original("Number", "isFinite");
-const truncate = platform.original("Math", "trunc");
+const charCodeAt = platform.method("String.prototype", "charCodeAt");
+const slice = platform.method("String.prototype", "slice");
+const isFiniteNumber = platform.original("Number", "isFinite");
+const floor = platform.original("Math", "floor");
+const trunc = platform.original("Math", "trunc");
+// The prototype of iterators is a constant of its constructor.
+const IteratorPrototype = platform.original("globalThis", "Iterator").prototype;
 
 // ---- errors -----------------------------------------------------------------------
 
-// requireThis throws the error of a method whose receiver is of another class.
-const illegalInvocation = (name) => codedError(TypeError, "ERR_INVALID_THIS", `Value of "this" must be of type ${name}`);
+// illegalInvocation returns the error of a member whose receiver is no object of an interface.
+// Some interfaces of Node do not name themselves.
+const illegalInvocation = (name) =>
+  codedError(TypeError, "ERR_INVALID_THIS", name === undefined ? "Illegal invocation" : `Value of "this" must be of type ${name}`);
 
 const illegalConstructor = () => codedError(TypeError, "ERR_ILLEGAL_CONSTRUCTOR", "Illegal constructor");
 
@@ -28,9 +35,16 @@ const requireArguments = (args, ...names) => {
   throw codedError(TypeError, "ERR_MISSING_ARGS", `The ${text} argument${names.length > 1 ? "s" : ""} must be specified`);
 };
 
+// countArguments throws if args has less than count arguments, with the text that Node has for
+// interfaces of the Fetch standard. name is that of the function.
+const countArguments = (args, count, name) => {
+  if (args.length >= count) return;
+  throw new TypeError(`${name}: ${count} argument${count === 1 ? "" : "s"} required, but${args.length === 0 ? "" : " only"} ${args.length} found.`);
+};
+
 const shorten = (value) => {
   const text = inspectWith(value, { __proto__: null });
-  return text.length > 28 ? `${platform.method("String.prototype", "slice")(text, 0, 25)}...` : text;
+  return text.length > 28 ? `${slice(text, 0, 25)}...` : text;
 };
 
 // outOfRange returns the error of a number outside its range.
@@ -44,6 +58,17 @@ const outOfRange = (name, range, value) => {
 // A DOMString is the result of a template literal, which refuses symbols.
 const toUSVString = (value) => toWellFormed(`${value}`);
 
+const toByteString = (value) => {
+  const text = `${value}`;
+  for (let i = 0; i < text.length; i++) {
+    const code = charCodeAt(text, i);
+    if (code > 255) {
+      throw new TypeError(`Cannot convert argument to a ByteString because the character at index ${i} has a value of ${code} which is greater than 255.`);
+    }
+  }
+  return text;
+};
+
 // toDictionary returns an object of which members may be read, or undefined for no members.
 const toDictionary = (value, name) => {
   if (value === undefined || value === null) return undefined;
@@ -51,13 +76,47 @@ const toDictionary = (value, name) => {
   return value;
 };
 
+// toInit does the same with the text that Node has for interfaces of the Fetch standard.
+const toInit = (value, name) => {
+  if (value === undefined || value === null) return undefined;
+  if (!isObject(value)) throw new TypeError(`${name}: Expected ${typeof value === "symbol" ? "a symbol" : value} to be one of: Null, Undefined, Object.`);
+  return value;
+};
+
 // toInteger converts to an integer of an IDL type, with the steps of [EnforceRange].
 const toInteger = (value, name, least, most) => {
   const number = +value;
-  if (!isSafeNumber(number)) throw outOfRange(name, `>= ${least} && <= ${most}`, number);
-  const whole = truncate(number) + 0;
+  if (!isFiniteNumber(number)) throw outOfRange(name, `>= ${least} && <= ${most}`, number);
+  const whole = trunc(number) + 0;
   if (whole < least || whole > most) throw outOfRange(name, `>= ${least} && <= ${most}`, number);
   return whole;
+};
+
+// toUnsigned converts to an unsigned integer of a number of values, such as 65536.
+const toUnsigned = (value, values) => {
+  const number = trunc(+value);
+  if (!isFiniteNumber(number)) return 0;
+  return number - floor(number / values) * values;
+};
+
+// toLong converts to a long long, which is exact to 2^53.
+const toLong = (value) => {
+  const number = trunc(+value);
+  if (!isFiniteNumber(number)) return 0;
+  if (number <= 9007199254740991 && number >= -9007199254740991) return number + 0;
+  const values = 18446744073709551616;
+  const wrapped = number - floor(number / values) * values;
+  return wrapped >= values / 2 ? wrapped - values : wrapped;
+};
+
+// iteratorOf returns value[Symbol.iterator], or undefined if the value is not iterable. text is
+// that of the error if the property is no function.
+const iteratorOf = (value, text = "The property Symbol.iterator is not a function") => {
+  if (!isObject(value)) return undefined;
+  const method = value[SymbolIterator];
+  if (method === undefined || method === null) return undefined;
+  if (typeof method !== "function") throw codedError(TypeError, "ERR_ARG_NOT_ITERABLE", text);
+  return method;
 };
 
 // toSequence converts an iterable to a list. method is value[Symbol.iterator], convert converts
@@ -75,16 +134,10 @@ const toSequence = (value, method, convert) => {
   }
 };
 
-// iteratorOf returns value[Symbol.iterator], or undefined if the value is not iterable.
-const iteratorOf = (value) => {
-  if (!isObject(value)) return undefined;
-  const method = value[SymbolIterator];
-  if (method === undefined || method === null) return undefined;
-  if (typeof method !== "function") throw codedError(TypeError, "ERR_ARG_NOT_ITERABLE", "Query pairs must be iterable");
-  return method;
-};
-
 // ---- interfaces -------------------------------------------------------------------
+
+const define = (object, key, value, enumerable) =>
+  ObjectDefineProperty(object, key, { __proto__: null, value, writable: true, enumerable, configurable: true });
 
 const setEnumerable = (object, skip) => {
   const keys = ReflectOwnKeys(object);
@@ -120,22 +173,82 @@ const defineConstants = (Class, constants) => {
   }
 };
 
+// definePairs adds entries, keys, values, forEach and Symbol.iterator to an interface. pairsOf
+// returns the list of pairs {name, value} of an object as it is now, and throws for an object of
+// another type.
+const definePairs = (Class, name, pairsOf) => {
+  class PairIterator {
+    #object;
+    #kind;
+    #index = 0;
+    constructor(object, kind) {
+      this.#object = object;
+      this.#kind = kind;
+    }
+    static step(iterator) {
+      if (!isObject(iterator) || !(#object in iterator)) throw illegalInvocation(`${name} Iterator`);
+      const pairs = pairsOf(iterator.#object);
+      if (iterator.#index >= pairs.length) return { value: undefined, done: true };
+      const pair = pairs[iterator.#index++];
+      const value = iterator.#kind === "keys" ? pair.name : iterator.#kind === "values" ? pair.value : [pair.name, pair.value];
+      return { value, done: false };
+    }
+  }
+  const { step } = PairIterator;
+  const prototype = ObjectCreate(IteratorPrototype);
+  define(prototype, "next", { next() { return step(this); } }.next, true);
+  setTag(prototype, `${name} Iterator`);
+  const start = (object, kind) => {
+    pairsOf(object);
+    return ObjectSetPrototypeOf(new PairIterator(object, kind), prototype);
+  };
+  const { entries, keys, values, forEach } = {
+    entries() { return start(this, "entries"); },
+    keys() { return start(this, "keys"); },
+    values() { return start(this, "values"); },
+    forEach(callback, thisArgument = undefined) {
+      pairsOf(this);
+      countArguments(arguments, 1, `${name}.forEach`);
+      if (typeof callback !== "function") {
+        throw new TypeError(`Failed to execute 'forEach' on '${name}': parameter 1 is not of type 'Function'.`);
+      }
+      for (let i = 0; i < pairsOf(this).length; i++) {
+        const pair = pairsOf(this)[i];
+        ReflectApply(callback, thisArgument, [pair.value, pair.name, this]);
+      }
+    },
+  };
+  define(Class.prototype, "entries", entries, true);
+  define(Class.prototype, "forEach", setMeta(forEach, "forEach", 1), true);
+  define(Class.prototype, "keys", keys, true);
+  define(Class.prototype, "values", values, true);
+  define(Class.prototype, SymbolIterator, entries, false);
+};
+
+// ---- what a value of an interface looks like ----------------------------------------
+
+// nameOf returns the name of the class of an object, which may extend an interface.
+const nameOf = (object, name) => {
+  const { constructor } = object;
+  return typeof constructor === "function" && typeof constructor.name === "string" && constructor.name !== "" ? constructor.name : name;
+};
+
+const defineInspect = (Class, inspect) => {
+  platform.defineHidden(Class.prototype, inspectCustom, setMeta(inspect, "[nodejs.util.inspect.custom]", 2));
+};
+
 // defineInspection defines how the console shows objects of a class: the name of the class, and
 // the fields that fieldsOf(object) returns in an object. It returns undefined for a receiver
 // that is no object of the class.
-const defineInspection = (Class, name, fieldsOf) => {
-  const inspect = {
-    inspect(depth, options) {
-      const fields = fieldsOf(this);
-      if (fields === undefined) return this;
-      const { constructor } = this;
-      const title = typeof constructor === "function" && typeof constructor.name === "string" && constructor.name !== "" ? constructor.name : name;
-      if (typeof depth === "number" && depth < 0) return title;
-      return `${title} ${inspectWith(fields, inner(options))}`;
-    },
-  }.inspect;
-  platform.defineHidden(Class.prototype, inspectCustom, setMeta(inspect, "[nodejs.util.inspect.custom]", 2));
-};
+const defineInspection = (Class, name, fieldsOf) => defineInspect(Class, {
+  inspect(depth, options) {
+    const fields = fieldsOf(this);
+    if (fields === undefined) return this;
+    const title = nameOf(this, name);
+    if (typeof depth === "number" && depth < 0) return title;
+    return `${title} ${inspectWith(fields, inner(options))}`;
+  },
+}.inspect);
 
 // inner returns the options for the fields of an object.
 const inner = (options) => {
@@ -147,7 +260,29 @@ const inner = (options) => {
   return copy;
 };
 
+// defineLevelInspection does so for classes that Node shows like an object of the language: their
+// fields are one level deeper, and below the last level the console shows the class alone.
+const defineLevelInspection = (Class, name, fieldsOf) => defineInspect(Class, {
+  inspect(depth, options) {
+    if (typeof depth === "number" && depth < 0) return this;
+    const fields = fieldsOf(this);
+    if (fields === undefined) return this;
+    const given = options === undefined || options === null ? { __proto__: null } : options;
+    const text = inspectWith(fields, { __proto__: null, depth: given.depth === null || given.depth === undefined ? given.depth : depth });
+    return `${nameOf(this, name)} ${text}`;
+  },
+}.inspect);
+
+// ---- structured clones ----------------------------------------------------------------
+
+const noCopy = { __proto__: null, clone: undefined, transfer: undefined };
+
+// refuseClones makes a structured clone of an object of an interface an error. isOwn reports
+// whether a value is such an object. Without it, the clone would be an empty object.
+const refuseClones = (isOwn) => { platform.addCloneable((value) => (isOwn(value) ? noCopy : undefined)); };
+
 return {
-  illegalInvocation, illegalConstructor, requireArguments, outOfRange, toUSVString, toDictionary, toInteger, toSequence, iteratorOf,
-  expose, defineConstants, defineInspection, inner,
+  illegalInvocation, illegalConstructor, requireArguments, countArguments, outOfRange,
+  toUSVString, toByteString, toDictionary, toInit, toInteger, toUnsigned, toLong, iteratorOf, toSequence,
+  define, expose, defineConstants, definePairs, defineInspection, defineLevelInspection, inner, refuseClones,
 };
