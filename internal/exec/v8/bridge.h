@@ -122,8 +122,9 @@ int daybook_describe_global(daybook_isolate*, int index, daybook_global* result)
 
 // Runs a script. servers is JSON with the servers and tools that the script may call; empty
 // means none. globals is a JSON object or empty: its members become properties of the
-// global object before V8 evaluates the script. With DAYBOOK_SKIP_WAITS, timers do not wait in real
-// time. With DAYBOOK_NODE_GLOBALS, the globals Buffer and process of Node exist. timers is passed to daybook_fired for each timer that fires; 0 = no reports.
+// global object before V8 evaluates the script. With DAYBOOK_SKIP_WAITS, timers do not wait in
+// real time. With DAYBOOK_NODE_GLOBALS, the globals Buffer, process and global of Node exist.
+// timers is passed to daybook_fired for each timer that fires; 0 = no reports.
 void daybook_run(daybook_isolate*, daybook_script script, daybook_bytes servers, daybook_bytes globals, int options,
                  uintptr_t timers, daybook_result* result);
 // Saves the heap. Afterwards the isolate can only be disposed of, also after an error. The

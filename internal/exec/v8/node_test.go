@@ -80,6 +80,17 @@ func TestNodeGlobals(t *testing.T) {
 	}
 }
 
+// A run with the option starts also if an earlier run froze the global object.
+func TestNodeGlobalsOfFrozenGlobal(t *testing.T) {
+	for _, freeze := range []string{"Object.freeze(globalThis)", "Object.preventExtensions(globalThis)"} {
+		first := run(t, v8.Config{}, freeze+"; 1")
+		again := run(t, v8.Config{NodeGlobals: true, Heap: first.heap}, "typeof Buffer + typeof process")
+		if again.Status != v8.Completed || again.text != "undefinedundefined" {
+			t.Errorf("%s: status %v: %s", freeze, again.Status, again.text)
+		}
+	}
+}
+
 // The modules work after user code replaced built-in functions.
 func TestNodeModulesAfterHostileChanges(t *testing.T) {
 	const hostile = `

@@ -1,4 +1,4 @@
-// The globals process and Buffer, which exist with the option for the globals of Node.
+// The global process, which exists with the option for the globals of Node.
 
 const { ObjectCreate, ObjectDefineProperty, ObjectFreeze, ReflectApply } = platform;
 const { setAll, needFunction, nodeError } = platform.load("node_tools");

@@ -62,9 +62,10 @@ const loadNodeModule = (specifier) => {
   return loadPart(place[0])[place[1]];
 };
 
-// defineNodeGlobals defines Buffer and process at the start of a run, unless an earlier run
-// defined them.
+// defineNodeGlobals defines Buffer, process and global at the start of a run, unless an earlier
+// run defined them, or froze the global object.
 const defineNodeGlobals = () => {
+  if (!ObjectIsExtensible(global)) return;
   if (!hasOwn(global, "Buffer")) defineHidden(global, "Buffer", loadPart("node_buffer").Buffer);
   if (!hasOwn(global, "process")) defineHidden(global, "process", loadPart("node_process").process);
   if (!hasOwn(global, "global")) defineHidden(global, "global", global);
@@ -204,7 +205,7 @@ const newPlatform = () => ({
   domError, codedError, invalidArgument, hideFrames, setStackHeader,
   Uint8Array: NativeUint8Array, ArrayBuffer: NativeArrayBuffer, Map: NativeMap, Set: NativeSet, WeakMap: NativeWeakMap, Promise: NativePromise, String: NativeString,
   SymbolIterator, SymbolAsyncIterator: Symbol.asyncIterator, SymbolToPrimitive, SymbolToStringTag, IteratorPrototype,
-  bytesOf, bufferOf: TypedArrayPrototypeGetBuffer, offsetOf: TypedArrayPrototypeGetByteOffset,
+  bytesOf, bufferOf: TypedArrayPrototypeGetBuffer, offsetOf: TypedArrayPrototypeGetByteOffset, lengthOf: TypedArrayPrototypeGetLength,
   exec: RegExpPrototypeExec,
   regExpFlags: (value) => {
     let flags = "";
