@@ -102,21 +102,45 @@ for (const [object, keys] of [[Object, ["create", "defineProperty", "getPrototyp
   [Object.getPrototypeOf(Uint8Array.prototype), ["set", "subarray", "slice", "fill", Symbol.iterator]], [Array.prototype, ["push", "slice", "map", "join", "indexOf"]], [Function.prototype, ["call", "apply", "bind"]],
   [TextEncoder.prototype, ["encode"]], [TextDecoder.prototype, ["decode"]], [Map.prototype, ["get", "set", "has"]], [Math, ["trunc", "floor"]], [Number, ["isInteger"]]])
   for (const key of keys) dp(object, key, { value: bad, configurable: true, writable: true });
+for (const key of ["length", "byteLength", "byteOffset", "buffer"]) dp(Uint8Array.prototype.__proto__, key, { get: bad });
 dp(Object, "keys", { value: bad });
 dp(Array.prototype, Symbol.iterator, { value: bad });
-dp(Array.prototype, "0", { set: bad, configurable: true });
+for (let key = 0; key < 3; key++) dp(Array.prototype, key, { set: bad, configurable: true });
 `
 	for _, test := range []struct{ source, want string }{
 		{`get("node:path").join("a", "..", "b/c") + get("path").win32.resolve("C:\\a", "..\\b")`, `b/cC:\b`},
 		{`Buffer.from("6869", "hex").toString() + Buffer.concat([Buffer.from("a"), Buffer.alloc(2, "xy")]).toString("base64") + Buffer.from("abc").indexOf("c")`, "hiYXh52"},
 		{`get("crypto").createHash("sha1").update("abc").digest("hex")`, "a9993e364706816aba3e25717850c26c9cd0d89d"},
 		{`get("util").format("%s-%d", "a", 5) + get("util").isDeepStrictEqual({ a: [1] }, { a: [1] })`, "a-5true"},
-		{`get("querystring").stringify(get("querystring").parse("a=1&b=x%20y"))`, "a=1&b=x%20y"},
+		{`get("querystring").stringify(get("querystring").parse("a=1&b=x%20y")) + get("querystring").unescape("%zz%41")`, "a=1&b=x%20y%zzA"},
+		{`const b = Buffer.from("aGk", "base64"); b.equals(Buffer.from("hi")) + b.fill("x").toString() + Buffer.from("abc").write("z") + Buffer.byteLength(b) + Buffer.from("6869", "hex").compare(b)`, "truexx12-1"},
+		{`const d = new (get("string_decoder").StringDecoder)("utf8"); d.write(Buffer.from("c3", "hex")) + d.write(Buffer.from("a9", "hex")) + d.end()`, "\u00e9"},
+		{`get("crypto").timingSafeEqual(Buffer.from("ab"), Buffer.from("ac")) + "" + get("crypto").createHmac("md5", "k").update(Buffer.from("a")).update("b").digest("base64") + (get("crypto").randomFillSync(Buffer.alloc(3)) !== undefined)`, "falsePAkBUEetz4Opb1/fp1/eWQ==true"},
+		{`await get("util").promisify((a, b, callback) => callback(null, a + b))(5, 6)`, "11"},
+		{`get("util").isDeepStrictEqual([Buffer.from("a"), new Float32Array(1)], [Buffer.from("a"), new Float32Array(1)])`, "true"},
 		{`get("url").resolve("http://a.com/b/c", "../d")`, "http://a.com/d"},
 		{`let n = 0; const e = new (get("events"))(); e.on("x", (v) => n += v); e.once("x", (v) => n += v); e.emit("x", 2); e.emit("x", 3); n`, "7"},
 		{`try { get("assert").deepStrictEqual({ a: 1 }, { a: 2 }) } catch (e) { e.code }`, "ERR_ASSERTION"},
 	} {
 		if got := run(t, v8.Config{NodeGlobals: true}, hostile+test.source).text; got != test.want {
+			t.Errorf("%s: %s", test.source, got)
+		}
+	}
+}
+
+// What Node 20 gives for these, and what the recorded cases do not cover.
+func TestNodeModuleDetails(t *testing.T) {
+	for _, test := range []struct{ source, want string }{
+		{`get("querystring").unescapeBuffer("%ff%zz\u00e9").toString("hex")`, "ff257a7ae9"},
+		{`[await get("util").promisify(setTimeout)(1, "v"), await get("util").promisify(setImmediate)("w"), get("util").promisify(setTimeout) === get("timers/promises").setTimeout].join()`, "v,w,true"},
+		{`const a = new Error("m"), b = new Error("m"); a.cause = a; b.cause = b; get("util").isDeepStrictEqual(a, b)`, "true"},
+		{`const a = new Error("m", { cause: 1 }), b = new Error("m", { cause: 2 }); get("util").isDeepStrictEqual(a, b)`, "false"},
+		{`const a = new Uint32Array(64); get("crypto").randomFillSync(a, 1, 62); [a[0], a[63], a.subarray(1, 63).some((x) => x > 65535)].join()`, "0,0,true"},
+		{`const a = new Uint32Array(4); [-1, 5, "1"].map((o) => { try { get("crypto").randomFillSync(a, o) } catch (e) { return e.message } }).join("|")`,
+			`The value of "offset" is out of range. It must be >= 0 && <= 16. Received -4|The value of "offset" is out of range. It must be >= 0 && <= 16. Received 20|The "offset" argument must be of type number. Received type string ('1')`},
+		{`(await new Promise((resolve, reject) => get("crypto").randomFill(new Uint8Array(64), 32, (e, b) => e ? reject(e) : resolve(b)))).findIndex((x) => x > 0) >= 32`, "true"},
+	} {
+		if got := firstLine(run(t, v8.Config{NodeGlobals: true, SkipWaits: true}, "const get = process.getBuiltinModule;"+test.source).text); got != test.want {
 			t.Errorf("%s: %s", test.source, got)
 		}
 	}

@@ -5,9 +5,7 @@ const {
 } = platform;
 const { text, needInteger, outOfRange, withCommas, isInteger, setAll } = platform.load("node_tools");
 const { encodingOf, toBytes, toText, byteLength } = platform.load("node_encodings");
-const bufferOf = platform.bufferOf;
-const offsetOf = platform.offsetOf;
-const lengthOf = platform.getter("TypedArray.prototype", "length");
+const { bufferOf, lengthOf, offsetOf } = platform;
 const byteLengthOf = platform.getter("TypedArray.prototype", "byteLength");
 const setBytes = platform.method("TypedArray.prototype", "set");
 const fillBytes = platform.method("TypedArray.prototype", "fill");
@@ -94,9 +92,11 @@ const fromArrayBuffer = (buffer, offset, length, fn) => {
 };
 
 const compareBytes = (a, b) => {
-  const size = a.length < b.length ? a.length : b.length;
+  const sizeOfA = lengthOf(a);
+  const sizeOfB = lengthOf(b);
+  const size = sizeOfA < sizeOfB ? sizeOfA : sizeOfB;
   for (let i = 0; i < size; i++) if (a[i] !== b[i]) return a[i] < b[i] ? -1 : 1;
-  return a.length === b.length ? 0 : a.length < b.length ? -1 : 1;
+  return sizeOfA === sizeOfB ? 0 : sizeOfA < sizeOfB ? -1 : 1;
 };
 
 const statics = {
@@ -127,15 +127,17 @@ const statics = {
     if (list.length === 0) return construct(0);
     if (length === undefined) {
       length = 0;
-      for (let i = 0; i < list.length; i++) if (isObject(list[i]) && list[i].length) length += list[i].length;
+      for (let i = 0; i < list.length; i++) if (isBytes(list[i])) length += lengthOf(list[i]);
     } else {
       needInteger(length, "length", 0, NativeNumber.MAX_SAFE_INTEGER, statics.concat);
     }
     const out = construct(length);
     let at = 0;
     for (let i = 0; i < list.length; i++) {
-      if (!isBytes(list[i])) throw invalidArgument(`list[${i}]`, "an instance of Buffer or Uint8Array", list[i], statics.concat);
-      for (let j = 0; j < list[i].length && at < length; j++) out[at++] = list[i][j];
+      const bytes = list[i];
+      if (!isBytes(bytes)) throw invalidArgument(`list[${i}]`, "an instance of Buffer or Uint8Array", bytes, statics.concat);
+      const size = lengthOf(bytes);
+      for (let j = 0; j < size && at < length; j++) out[at++] = bytes[j];
     }
     return out;
   },
@@ -145,7 +147,7 @@ const statics = {
     if (bytes === undefined) {
       throw invalidArgument("string", "of type string or an instance of Buffer or ArrayBuffer", value, statics.byteLength);
     }
-    return bytes.length;
+    return lengthOf(bytes);
   },
   copyBytesFrom(view, offset, length) {
     if (!isObject(view) || host.kindOf(view) !== "typedArray") throw invalidArgument("view", "an instance of TypedArray", view, statics.copyBytesFrom);
@@ -170,45 +172,48 @@ const toIndex = (value, missing, length) => {
 };
 
 const fillBuffer = (buffer, value, offset, end, encoding, fn) => {
+  const size = lengthOf(buffer);
   if (typeof value === "string") {
     if (typeof offset === "string") {
       encoding = offset;
       offset = 0;
-      end = buffer.length;
+      end = size;
     } else if (typeof end === "string") {
       encoding = end;
-      end = buffer.length;
+      end = size;
     }
     const name = needEncoding(encoding, fn);
     if (value.length === 0) value = 0;
     else {
       value = toBytes(value, name);
-      if (value.length === 0) throw codedError(TypeError, "ERR_INVALID_ARG_VALUE", `The argument 'value' is invalid. Received ${platform.inspectWith(arguments[1], undefined)}`, fn);
+      if (lengthOf(value) === 0) throw codedError(TypeError, "ERR_INVALID_ARG_VALUE", `The argument 'value' is invalid. Received ${platform.inspectWith(arguments[1], undefined)}`, fn);
     }
   } else if (typeof value === "boolean") {
     value = +value;
   }
   if (offset === undefined) offset = 0;
-  else needInteger(offset, "offset", 0, buffer.length, fn);
-  if (end === undefined) end = buffer.length;
-  else needInteger(end, "end", 0, buffer.length, fn);
+  else needInteger(offset, "offset", 0, size, fn);
+  if (end === undefined) end = size;
+  else needInteger(end, "end", 0, size, fn);
   if (offset >= end) return buffer;
   if (!isBytes(value)) return fillBytes(buffer, +value & 255, offset, end);
-  if (value.length === 0) throw codedError(TypeError, "ERR_INVALID_ARG_VALUE", `The argument 'value' is invalid. Received ${platform.inspectWith(value, undefined)}`, fn);
-  for (let i = offset; i < end; i++) buffer[i] = value[(i - offset) % value.length];
+  const period = lengthOf(value);
+  if (period === 0) throw codedError(TypeError, "ERR_INVALID_ARG_VALUE", `The argument 'value' is invalid. Received ${platform.inspectWith(value, undefined)}`, fn);
+  for (let i = offset; i < end; i++) buffer[i] = value[(i - offset) % period];
   return buffer;
 };
 
 // search returns the first or last index of bytes, or -1.
 const search = (buffer, value, offset, encoding, forward, fn) => {
+  const size = lengthOf(buffer);
   if (typeof offset === "string") {
     encoding = offset;
     offset = undefined;
   }
   offset = +offset;
-  if (offset !== offset) offset = forward ? 0 : buffer.length;
+  if (offset !== offset) offset = forward ? 0 : size;
   offset = trunc(offset);
-  if (offset < 0) offset += buffer.length;
+  if (offset < 0) offset += size;
   if (offset < 0) {
     if (!forward) return -1;
     offset = 0;
@@ -225,23 +230,25 @@ const search = (buffer, value, offset, encoding, forward, fn) => {
     throw invalidArgument("value", "one of type number or string or an instance of Buffer or Uint8Array", value, fn);
   }
   const step = encodingOf(encoding) === "utf16le" && typeof value === "string" ? 2 : 1;
-  if (wanted.length === 0) return forward ? (offset > buffer.length ? buffer.length : offset) : offset > buffer.length ? buffer.length : offset;
-  const last = buffer.length - wanted.length;
+  const wantedSize = lengthOf(wanted);
+  if (wantedSize === 0) return offset > size ? size : offset;
+  const last = size - wantedSize;
   if (!forward && offset > last) offset = last;
   for (let at = offset; forward ? at <= last : at >= 0; at += forward ? 1 : -1) {
     if (step === 2 && (at - offset) % 2 !== 0) continue;
     let i = 0;
-    while (i < wanted.length && buffer[at + i] === wanted[i]) i++;
-    if (i === wanted.length) return at;
+    while (i < wantedSize && buffer[at + i] === wanted[i]) i++;
+    if (i === wantedSize) return at;
   }
   return -1;
 };
 
 const writeBytes = (buffer, bytes, offset, length, encoding) => {
-  let size = bytes.length < length ? bytes.length : length;
+  const whole = lengthOf(bytes);
+  let size = whole < length ? whole : length;
   if (encoding === "utf16le") size -= size % 2;
   // A character that does not fit is left out.
-  if (encoding === "utf8") while (size > 0 && size < bytes.length && (bytes[size] & 0xc0) === 0x80) size--;
+  if (encoding === "utf8") while (size > 0 && size < whole && (bytes[size] & 0xc0) === 0x80) size--;
   for (let i = 0; i < size; i++) buffer[offset + i] = bytes[i];
   return size;
 };
@@ -268,11 +275,11 @@ const methods = {
   compare(target, targetStart = 0, targetEnd, sourceStart = 0, sourceEnd) {
     needBytes(target, "target", methods.compare);
     needInteger(targetStart, "targetStart", 0, NativeNumber.MAX_SAFE_INTEGER, methods.compare);
-    if (targetEnd === undefined) targetEnd = target.length;
-    else needInteger(targetEnd, "targetEnd", 0, target.length, methods.compare);
+    if (targetEnd === undefined) targetEnd = lengthOf(target);
+    else needInteger(targetEnd, "targetEnd", 0, lengthOf(target), methods.compare);
     needInteger(sourceStart, "sourceStart", 0, NativeNumber.MAX_SAFE_INTEGER, methods.compare);
-    if (sourceEnd === undefined) sourceEnd = this.length;
-    else needInteger(sourceEnd, "sourceEnd", 0, this.length, methods.compare);
+    if (sourceEnd === undefined) sourceEnd = lengthOf(this);
+    else needInteger(sourceEnd, "sourceEnd", 0, lengthOf(this), methods.compare);
     if (sourceStart >= sourceEnd) return targetStart >= targetEnd ? 0 : -1;
     if (targetStart >= targetEnd) return 1;
     return compareBytes(slice(this, sourceStart, sourceEnd), slice(target, targetStart, targetEnd));
@@ -384,7 +391,8 @@ const module = {
   btoa: platform.original("globalThis", "btoa"),
   isAscii(input) {
     const bytes = bytesOfInput(input, module.isAscii);
-    for (let i = 0; i < bytes.length; i++) if (bytes[i] > 127) return false;
+    const size = lengthOf(bytes);
+    for (let i = 0; i < size; i++) if (bytes[i] > 127) return false;
     return true;
   },
   isUtf8(input) {
@@ -399,4 +407,4 @@ const module = {
 };
 const exports = platform.load("node_tools").toModule(module);
 
-return { exports, Buffer, isBuffer, hidden: { Buffer } };
+return { exports, Buffer, isBuffer, toBuffer: wrap, hidden: { Buffer } };

@@ -1,6 +1,6 @@
 // The deep comparison of node:util and node:assert.
 
-const { hasOwn, host, newList, ObjectGetOwnPropertyDescriptor, ObjectGetPrototypeOf, ObjectKeys, Map } = platform;
+const { hasOwn, host, lengthOf, newList, ObjectGetOwnPropertyDescriptor, ObjectGetPrototypeOf, ObjectKeys, Map } = platform;
 const is = platform.original("Object", "is");
 const getSymbols = platform.original("Object", "getOwnPropertySymbols");
 const method = (path, name) => platform.method(path, name);
@@ -62,7 +62,7 @@ const deepEqual = (a, b, strict, seen) => {
     case "array": if (a.length !== b.length) return false; break;
     case "date": if (!is(dateTime(a), dateTime(b))) return false; break;
     case "regexp": if (regExpSource(a) !== regExpSource(b) || regExpFlags(a) !== regExpFlags(b) || a[lastIndexKey] !== b[lastIndexKey]) return false; break;
-    case "error": if (a.message !== b.message || a.name !== b.name || !deepEqual(a.cause, b.cause, strict, seen) || hasOwn(a, "cause") !== hasOwn(b, "cause")) return false; break;
+    case "error": if (a.message !== b.message || a.name !== b.name || hasOwn(a, "cause") !== hasOwn(b, "cause")) return false; break;
     case "typedArray": if (viewName(a) !== viewName(b) || !sameBytes(a, b, strict)) return false; break;
     case "arrayBuffer": case "sharedArrayBuffer": case "dataView": if (!sameBytes(a, b, true)) return false; break;
     case "boxedNumber": case "boxedString": case "boxedBoolean": case "boxedBigInt": case "boxedSymbol": if (!is(boxed[kind](a), boxed[kind](b))) return false; break;
@@ -76,14 +76,16 @@ const deepEqual = (a, b, strict, seen) => {
 const sameBytes = (a, b, strict) => {
   const isFloat = host.kindOf(a) === "typedArray" && (viewName(a) === "Float32Array" || viewName(a) === "Float64Array");
   if (isFloat && !strict) {
-    if (a.length !== b.length) return false;
-    for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false;
+    const size = lengthOf(a);
+    if (size !== lengthOf(b)) return false;
+    for (let i = 0; i < size; i++) if (a[i] !== b[i]) return false;
     return true;
   }
   const x = platform.bytesOf(a);
   const y = platform.bytesOf(b);
-  if (x.length !== y.length) return false;
-  for (let i = 0; i < x.length; i++) if (x[i] !== y[i]) return false;
+  const size = lengthOf(x);
+  if (size !== lengthOf(y)) return false;
+  for (let i = 0; i < size; i++) if (x[i] !== y[i]) return false;
   return true;
 };
 
@@ -99,6 +101,7 @@ const sameMembers = (a, b, kind, strict, seen) => {
 const keysOf = (value, kind) => (kind === "array" || kind === "typedArray" ? platform.toList(host.ownNonIndexKeys(value, 1)) : ObjectKeys(value));
 
 const compareMembers = (a, b, kind, strict, seen) => {
+  if (kind === "error" && !deepEqual(a.cause, b.cause, strict, seen)) return false;
   const keys = keysOf(a, kind);
   if (keys.length !== keysOf(b, kind).length) return false;
   for (let i = 0; i < keys.length; i++) if (!hasOwn(b, keys[i])) return false;

@@ -1,10 +1,12 @@
 // node:crypto: hashes, random bytes, and what crypto.subtle does. There are no ciphers.
 
-const { bytesOf, codedError, compute, host, invalidArgument, isObject, ObjectKeys, RangeError, TypeError, Uint8Array, Error } = platform;
+const { bytesOf, codedError, compute, host, invalidArgument, isObject, lengthOf, ObjectKeys, RangeError, TypeError, Uint8Array, Error } = platform;
 const { text, needFunction, needInteger, needString, nodeError, outOfRange, isInteger, toModule } = platform.load("node_tools");
 const { encodingOf, toBytes, toText } = platform.load("node_encodings");
-const { Buffer } = platform.load("node_buffer");
+const { toBuffer } = platform.load("node_buffer");
+const setBytes = platform.method("TypedArray.prototype", "set");
 const queue = platform.original("globalThis", "queueMicrotask");
+const trunc = platform.original("Math", "trunc");
 const webCrypto = platform.original("globalThis", "crypto");
 const randomUUID = platform.method("Crypto.prototype", "randomUUID");
 const getRandomValues = platform.method("Crypto.prototype", "getRandomValues");
@@ -32,18 +34,15 @@ const toKey = (key, name, fn) => {
   return new Uint8Array(bytes);
 };
 
-const fromBuffer = Buffer.from;
-const wrap = (bytes) => fromBuffer(platform.bufferOf(bytes));
-
 // A hash keeps the chunks of its data until digest: then it is computed at once.
 const joinChunks = (chunks) => {
   let size = 0;
-  for (let i = 0; i < chunks.length; i++) size += chunks[i].length;
+  for (let i = 0; i < chunks.length; i++) size += lengthOf(chunks[i]);
   const all = new Uint8Array(size);
   let at = 0;
   for (let i = 0; i < chunks.length; i++) {
-    platform.method("TypedArray.prototype", "set")(all, chunks[i], at);
-    at += chunks[i].length;
+    setBytes(all, chunks[i], at);
+    at += lengthOf(chunks[i]);
   }
   return all;
 };
@@ -102,12 +101,35 @@ class Hmac {
   }
 }
 
-const finish = (bytes, encoding) => (encoding === undefined || encoding === null || encoding === "buffer" ? wrap(bytes) : toText(bytes, encodingOf(encoding) ?? "utf8", 0, bytes.length));
+const finish = (bytes, encoding) => (encoding === undefined || encoding === null || encoding === "buffer" ? toBuffer(bytes) : toText(bytes, encodingOf(encoding) ?? "utf8", 0, lengthOf(bytes)));
 
 const randomBytes = (size) => {
   const bytes = new Uint8Array(size);
   host.fillRandom(bytes);
   return bytes;
+};
+
+// fillRandom fills a part of a buffer. offset and size count elements, which are bytes unless the
+// buffer is an array of larger ones.
+const fillRandom = (buffer, offset, size, fn) => {
+  const bytes = isObject(buffer) ? bytesOf(buffer) : undefined;
+  if (bytes === undefined) throw invalidArgument("buf", "an instance of ArrayBuffer or ArrayBufferView", buffer, fn);
+  const total = lengthOf(bytes);
+  const element = host.kindOf(buffer) === "typedArray" && lengthOf(buffer) > 0 ? total / lengthOf(buffer) : 1;
+  if (typeof offset !== "number") throw invalidArgument("offset", "of type number", offset, fn);
+  offset *= element;
+  if (!(offset >= 0 && offset <= total)) throw outOfRange("offset", `>= 0 && <= ${total}`, offset, fn);
+  offset = trunc(offset);
+  if (size === undefined) size = total - offset;
+  else {
+    if (typeof size !== "number") throw invalidArgument("size", "of type number", size, fn);
+    size *= element;
+    if (!(size >= 0 && size <= maxRandom)) throw outOfRange("size", `>= 0 && <= ${maxRandom}`, size, fn);
+    if (size + offset > total) throw outOfRange("size + offset", `<= ${total}`, size + offset, fn);
+    size = trunc(size);
+  }
+  setBytes(bytes, randomBytes(size), offset);
+  return buffer;
 };
 
 // later calls a callback in a microtask.
@@ -132,7 +154,7 @@ const derive = (password, salt, iterations, length, digest, fn) => {
   needInteger(length, "keylen", 0, maxRandom, fn);
   const hash = hashOf(digest);
   if (hash === undefined) throw codedError(TypeError, "ERR_CRYPTO_INVALID_DIGEST", `Invalid digest: ${digest}`, fn);
-  return wrap(compute("pbkdf2", hash, secret, salted, `${iterations}`, `${length}`));
+  return toBuffer(compute("pbkdf2", hash, secret, salted, `${iterations}`, `${length}`));
 };
 
 const notBytes = (name) => codedError(TypeError, "ERR_INVALID_ARG_TYPE", `The "${name}" argument must be an instance of ArrayBuffer, Buffer, TypedArray, or DataView.`, crypto.timingSafeEqual);
@@ -167,19 +189,22 @@ const crypto = {
   randomBytes(size, callback) {
     if (typeof size !== "number") throw invalidArgument("size", "of type number", size, crypto.randomBytes);
     if (!isInteger(size) || size < 0 || size > maxRandom) throw outOfRange("size", `>= 0 && <= ${maxRandom}`, size, crypto.randomBytes);
-    const bytes = wrap(randomBytes(size));
+    const bytes = toBuffer(randomBytes(size));
     if (callback === undefined) return bytes;
     needFunction(callback, "callback", crypto.randomBytes);
     later(callback, null, bytes);
   },
-  randomFillSync(buffer, offset = 0, size) {
-    const bytes = isObject(buffer) ? bytesOf(buffer) : undefined;
-    if (bytes === undefined) throw invalidArgument("buf", "an instance of ArrayBuffer or ArrayBufferView", buffer, crypto.randomFillSync);
-    const length = size === undefined ? bytes.length - offset : size;
-    if (!(offset >= 0 && offset <= bytes.length)) throw outOfRange("offset", `>= 0 && <= ${bytes.length}`, offset, crypto.randomFillSync);
-    if (!(length >= 0 && length + offset <= bytes.length)) throw outOfRange("size + offset", `<= ${bytes.length}`, length + offset, crypto.randomFillSync);
-    platform.method("TypedArray.prototype", "set")(bytes, randomBytes(length), offset);
-    return buffer;
+  randomFillSync(buffer, offset = 0, size) { return fillRandom(buffer, offset, size, crypto.randomFillSync); },
+  randomFill(buffer, offset, size, callback) {
+    if (typeof offset === "function") {
+      callback = offset;
+      offset = size = undefined;
+    } else if (typeof size === "function") {
+      callback = size;
+      size = undefined;
+    }
+    needFunction(callback, "callback", crypto.randomFill);
+    later(callback, null, fillRandom(buffer, offset ?? 0, size, crypto.randomFill));
   },
   randomInt(min, max, callback) {
     if (max === undefined || typeof max === "function") {
@@ -204,9 +229,10 @@ const crypto = {
     if (x === undefined) throw notBytes("buf1");
     const y = isObject(b) ? bytesOf(b) : undefined;
     if (y === undefined) throw notBytes("buf2");
-    if (x.length !== y.length) throw codedError(RangeError, "ERR_CRYPTO_TIMING_SAFE_EQUAL_LENGTH", "Input buffers must have the same byte length", crypto.timingSafeEqual);
+    const size = lengthOf(x);
+    if (size !== lengthOf(y)) throw codedError(RangeError, "ERR_CRYPTO_TIMING_SAFE_EQUAL_LENGTH", "Input buffers must have the same byte length", crypto.timingSafeEqual);
     let different = 0;
-    for (let i = 0; i < x.length; i++) different |= x[i] ^ y[i];
+    for (let i = 0; i < size; i++) different |= x[i] ^ y[i];
     return different === 0;
   },
   Hash,

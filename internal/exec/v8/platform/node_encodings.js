@@ -1,6 +1,6 @@
 // The encodings of Buffer: strings to bytes and back.
 
-const { newList, ReflectApply, Uint8Array } = platform;
+const { bufferOf, lengthOf, newList, ReflectApply, Uint8Array } = platform;
 const { text } = platform.load("node_tools");
 const { charCodeAt, fromCharCode, toLowerCase } = text;
 const encode = platform.method("TextEncoder.prototype", "encode");
@@ -25,7 +25,7 @@ const base64Digit = (code) => {
   return code === 43 || code === 45 ? 62 : code === 47 || code === 95 ? 63 : -1;
 };
 
-const take = (bytes, size) => (size === bytes.length ? bytes : new Uint8Array(bytes.buffer, 0, size));
+const take = (bytes, size) => (size === lengthOf(bytes) ? bytes : new Uint8Array(bufferOf(bytes), 0, size));
 
 // toBytes returns the bytes of a string.
 const toBytes = (string, encoding) => {
@@ -34,7 +34,7 @@ const toBytes = (string, encoding) => {
     case "hex": {
       const bytes = new Uint8Array(size >> 1);
       let at = 0;
-      for (; at < bytes.length; at++) {
+      for (; at < size >> 1; at++) {
         const high = hexDigit(charCodeAt(string, 2 * at));
         const low = hexDigit(charCodeAt(string, 2 * at + 1));
         if (high < 0 || low < 0) break;
@@ -90,7 +90,7 @@ const byteLength = (string, encoding) => {
       return (size * 3) >> 2;
     }
   }
-  return toBytes(string, encoding).length;
+  return lengthOf(toBytes(string, encoding));
 };
 
 // fromUnits joins code units, some thousands at a time.
@@ -131,7 +131,7 @@ const toText = (bytes, encoding, start, end) => {
     case "latin1": return fromUnits(end - start, (i) => bytes[start + i]);
     case "utf16le": return fromUnits((end - start) >> 1, (i) => bytes[start + 2 * i] | (bytes[start + 2 * i + 1] << 8));
   }
-  const view = new Uint8Array(platform.bufferOf(bytes), platform.offsetOf(bytes) + start, end - start);
+  const view = new Uint8Array(bufferOf(bytes), platform.offsetOf(bytes) + start, end - start);
   return decode(new TextDecoder("utf-8", { __proto__: null, ignoreBOM: true, fatal: false }), view);
 };
 

@@ -1,6 +1,6 @@
 // node:querystring.
 
-const { ArrayIsArray, isObject, ObjectCreate, ObjectDefineProperty, ObjectKeys, String, Uint8Array } = platform;
+const { ArrayIsArray, bufferOf, isObject, lengthOf, ObjectCreate, ObjectDefineProperty, ObjectKeys, String, Uint8Array } = platform;
 const { text, toModule } = platform.load("node_tools");
 const { toText, toBytes } = platform.load("node_encodings");
 const { indexOf, slice } = text;
@@ -17,13 +17,14 @@ const escape = (value) => {
 
 const hex = (code) => (code >= 48 && code <= 57 ? code - 48 : code >= 97 && code <= 102 ? code - 87 : code >= 65 && code <= 70 ? code - 55 : -1);
 
-// unescapeBytes decodes the escapes that are valid.
-const unescapeBytes = (value) => {
-  const bytes = toBytes(value, "utf8");
-  const out = new Uint8Array(bytes.length);
+// unescapeBytes decodes the escapes that are valid in the bytes of a string.
+const unescapeBytes = (value, encoding) => {
+  const bytes = toBytes(value, encoding);
+  const length = lengthOf(bytes);
+  const out = new Uint8Array(length);
   let size = 0;
-  for (let i = 0; i < bytes.length; i++) {
-    const high = bytes[i] === 37 && i + 2 < bytes.length ? hex(bytes[i + 1]) : -1;
+  for (let i = 0; i < length; i++) {
+    const high = bytes[i] === 37 && i + 2 < length ? hex(bytes[i + 1]) : -1;
     const low = high < 0 ? -1 : hex(bytes[i + 2]);
     if (low < 0) out[size++] = bytes[i];
     else {
@@ -31,14 +32,19 @@ const unescapeBytes = (value) => {
       i += 2;
     }
   }
-  return toText(out, "utf8", 0, size);
+  return new Uint8Array(bufferOf(out), 0, size);
+};
+
+const unescapeText = (value) => {
+  const bytes = unescapeBytes(value, "utf8");
+  return toText(bytes, "utf8", 0, lengthOf(bytes));
 };
 
 const unescape = (value) => {
   try {
     return decodeComponent(value);
   } catch {
-    return unescapeBytes(value);
+    return unescapeText(value);
   }
 };
 
@@ -77,7 +83,7 @@ const parse = (query, separator, equals, options) => {
     try {
       return given(value);
     } catch {
-      return unescapeBytes(value);
+      return unescapeText(value);
     }
   };
   const parts = platform.splitText(query, sep);
@@ -96,7 +102,9 @@ const parse = (query, separator, equals, options) => {
 };
 
 const querystring = {
-  unescapeBuffer(value) { return platform.load("node_buffer").Buffer.from(unescapeBytes(value)); },
+  unescapeBuffer(value) {
+    return platform.load("node_buffer").toBuffer(unescapeBytes(`${value}`, "latin1"));
+  },
   unescape(value) { return unescape(`${value}`); },
   escape(value) { return escape(value); },
   stringify(object, separator, equals, options) { return stringify(object, separator, equals, options); },

@@ -1,13 +1,13 @@
 // node:string_decoder: decodes chunks of bytes, and keeps what is incomplete at their ends.
 
-const { bytesOf, codedError, invalidArgument, isObject, TypeError, Uint8Array } = platform;
+const { bytesOf, codedError, invalidArgument, isObject, lengthOf, TypeError, Uint8Array } = platform;
 const { encodingOf, toText } = platform.load("node_encodings");
 const { toModule } = platform.load("node_tools");
 const setBytes = platform.method("TypedArray.prototype", "set");
 
 // completeSize returns how many of the bytes form complete units.
 const completeSize = (bytes, encoding) => {
-  const size = bytes.length;
+  const size = lengthOf(bytes);
   switch (encoding) {
     case "base64": case "base64url": return size - (size % 3);
     case "utf16le": {
@@ -37,18 +37,20 @@ class StringDecoder {
     if (typeof buffer === "string") return buffer;
     const bytes = isObject(buffer) ? bytesOf(buffer) : undefined;
     if (bytes === undefined) throw invalidArgument("buf", "an instance of Buffer, TypedArray, or DataView", buffer, StringDecoder.prototype.write);
-    const all = new Uint8Array(this.#rest.length + bytes.length);
+    const kept = lengthOf(this.#rest);
+    const total = kept + lengthOf(bytes);
+    const all = new Uint8Array(total);
     setBytes(all, this.#rest);
-    setBytes(all, bytes, this.#rest.length);
+    setBytes(all, bytes, kept);
     const size = completeSize(all, this.#encoding);
-    this.#rest = new Uint8Array(new Uint8Array(platform.bufferOf(all), size, all.length - size));
+    this.#rest = new Uint8Array(new Uint8Array(platform.bufferOf(all), size, total - size));
     return toText(all, this.#encoding, 0, size);
   }
   end(buffer) {
     const out = buffer === undefined ? "" : this.write(buffer);
     const rest = this.#rest;
     this.#rest = new Uint8Array(0);
-    return out + toText(rest, this.#encoding, 0, rest.length);
+    return out + toText(rest, this.#encoding, 0, lengthOf(rest));
   }
 }
 

@@ -8,6 +8,8 @@ const then = platform.method("Promise.prototype", "then");
 const SymbolFor = platform.original("Symbol", "for");
 const custom = SymbolFor("nodejs.util.promisify.custom");
 const queue = platform.original("globalThis", "queueMicrotask");
+const setTimeout = platform.original("globalThis", "setTimeout");
+const setImmediate = platform.original("globalThis", "setImmediate");
 const viewName = platform.getter("TypedArray.prototype", platform.SymbolToStringTag);
 
 // ---- types -----------------------------------------------------------------------------
@@ -39,9 +41,16 @@ defineType("isBoxedPrimitive", (value) => text.startsWith(kindOf(value), "boxed"
 
 // ---- callbacks and promises --------------------------------------------------------------
 
+// promisedTimer returns what promisify makes of the functions that start a timer, whose callback is
+// not the last argument.
+const promisedTimer = (original) => {
+  const { promises } = platform.load("node_timers");
+  return original === setTimeout ? promises.setTimeout : original === setImmediate ? promises.setImmediate : undefined;
+};
+
 const promisify = (original) => {
   needFunction(original, "original", util.promisify);
-  const replacement = original[custom];
+  const replacement = promisedTimer(original) ?? original[custom];
   if (replacement) {
     needFunction(replacement, "util.promisify.custom", util.promisify);
     ObjectDefineProperty(replacement, custom, { __proto__: null, value: replacement, configurable: true });
@@ -49,10 +58,14 @@ const promisify = (original) => {
   }
   function promised(...args) {
     return new PromiseClass((resolve, reject) => {
-      args[args.length] = (error, value) => {
-        if (error) reject(error);
-        else resolve(value);
-      };
+      ObjectDefineProperty(args, args.length, {
+        __proto__: null,
+        value: (error, value) => {
+          if (error) reject(error);
+          else resolve(value);
+        },
+        writable: true, enumerable: true, configurable: true,
+      });
       ReflectApply(original, this, args);
     });
   }
