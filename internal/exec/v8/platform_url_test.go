@@ -18,6 +18,18 @@ func TestURLsOfPlatform(t *testing.T) {
 	})
 }
 
+// What user code did to URL and to arrays of bytes changes neither patterns nor parameters.
+func TestURLsAfterHostileChanges(t *testing.T) {
+	for _, test := range []struct{ source, want string }{
+		{"delete URL.prototype.hash; Object.defineProperty(URL.prototype, 'pathname', { get() { return '/b' } }); new URLPattern({ pathname: '/a' }).test('http://h/a')", "true"},
+		{"Object.defineProperty(Object.getPrototypeOf(Uint8Array.prototype), 'length', { get() { throw new Error('user code ran') } }); new URLSearchParams('a=%zz%c3%a9').get('a')", "%zz\u00e9"},
+	} {
+		if got := firstLine(run(t, v8.Config{}, test.source).text); got != test.want {
+			t.Errorf("%s: %s", test.source, got)
+		}
+	}
+}
+
 func TestURLsSurvive(t *testing.T) {
 	first := run(t, v8.Config{}, "const u = new URL('http://h/?a=1&b=2'), p = u.searchParams, i = p.keys(), m = new URLPattern({ port: '8' }); i.next(); 1")
 	again := run(t, v8.Config{Heap: first.heap}, "p.append('c', '3'); u.port = 8; u.href + i.next().value + (u instanceof URL) + m.test(u.href)")

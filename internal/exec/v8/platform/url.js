@@ -3,7 +3,7 @@
 
 const {
   ReflectApply, IteratorPrototype, ObjectDefineProperty, TypeError, codedError, compute, defineHidden, hasOwn, inspectCustom, inspectWith, invalidArgument, isObject,
-  newList, setMeta, splitText, replaceText, SymbolIterator,
+  lengthOf, newList, setMeta, splitText, replaceText, SymbolIterator,
 } = platform;
 const { illegalInvocation, requireArguments, toUSVString, toSequence, iteratorOf, expose, inner } = platform.load("webidl");
 
@@ -34,10 +34,11 @@ const decodePart = (text) => {
     // It has other percent signs, or bytes that are no UTF-8.
   }
   const bytes = encode(encoder, text);
+  const size = lengthOf(bytes);
   let length = 0;
   const digit = (code) => (code >= 48 && code <= 57 ? code - 48 : (code | 32) >= 97 && (code | 32) <= 102 ? (code | 32) - 87 : -1);
-  for (let i = 0; i < bytes.length; i++) {
-    const high = bytes[i] === 37 && i + 2 < bytes.length ? digit(bytes[i + 1]) : -1;
+  for (let i = 0; i < size; i++) {
+    const high = bytes[i] === 37 && i + 2 < size ? digit(bytes[i + 1]) : -1;
     const low = high === -1 ? -1 : digit(bytes[i + 2]);
     bytes[length++] = low === -1 ? bytes[i] : high * 16 + low;
     if (low !== -1) i += 2;

@@ -3,17 +3,15 @@
 const { TypeError, compute, isObject } = platform;
 const { illegalInvocation, toUSVString, expose, defineInspection } = platform.load("webidl");
 const { tokenize, compile } = platform.load("urlpatternparse");
-const { URL, parse } = platform.load("url");
+const { URL, parse } = platform.load("url"); // first, or it has no getters
 
 const slice = platform.method("String.prototype", "slice");
 const lastIndexOf = platform.method("String.prototype", "lastIndexOf");
 const toLowerCase = platform.method("String.prototype", "toLowerCase");
 const exec = platform.method("RegExp.prototype", "exec");
-const attribute = (name) => platform.uncurryThis(platform.ObjectGetOwnPropertyDescriptor(URL.prototype, name).get);
-
 const components = ["protocol", "username", "password", "hostname", "port", "pathname", "search", "hash"];
 const getters = { __proto__: null };
-for (let i = 0; i < components.length; i++) getters[components[i]] = attribute(components[i]);
+for (let i = 0; i < components.length; i++) getters[components[i]] = platform.getter("URL.prototype", components[i]);
 const ports = { __proto__: null, http: "80", https: "443", ws: "80", wss: "443", ftp: "21", file: "" };
 const specialSchemes = ["http", "https", "ws", "wss", "ftp", "file"];
 
