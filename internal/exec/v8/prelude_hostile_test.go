@@ -65,7 +65,7 @@ function poison() {
 const hostileBody = `
 const out = console.log, { dir, table, group, groupEnd, count, countReset, time, timeEnd, assert, warn, error, info, debug, dirxml, timeLog } = console;
 const later = setTimeout, every = setInterval, soon = setImmediate, micro = queueMicrotask, stop = clearInterval, RealDate = Date, random = Math.random;
-const now = Date.now, clockNow = performance.now, uuid = crypto.randomUUID, values = crypto.getRandomValues, { NumberFormat } = Intl;
+const now = Date.now, clockNow = performance.now, uuid = crypto.randomUUID.bind(crypto), values = crypto.getRandomValues.bind(crypto), { NumberFormat } = Intl;
 const broken = Object.assign(new TypeError('broken', { cause: new Error('cause') }), { code: 5 });
 void broken.stack; void broken.cause.stack;
 const rejected = Promise.reject(4); rejected.catch(() => {});

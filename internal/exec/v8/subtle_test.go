@@ -70,7 +70,7 @@ func TestKeysSurvive(t *testing.T) {
 // Built-in objects that user code changed do not change what crypto.subtle computes.
 func TestSubtleAfterHostileChanges(t *testing.T) {
 	const hostile = `
-const hex = (b) => { const v = new Uint8Array(b); let out = ""; for (let i = 0; i < v.length; i++) out += (v[i] < 16 ? "0" : "") + v[i].toString(16); return out; };
+const hex = (b) => { const v = new Uint8Array(b); let out = ""; for (let i = 0; v[i] !== undefined; i++) out += (v[i] < 16 ? "0" : "") + v[i].toString(16); return out; };
 const data = new TextEncoder().encode("abc");
 const bad = () => { throw new Error("user code ran") };
 const S = Symbol.iterator, dp = Object.defineProperty;
@@ -79,6 +79,7 @@ for (const [object, keys] of [[Promise.prototype, ["finally"]], [Object, ["keys"
   [TextEncoder.prototype, ["encode"]], [TextDecoder.prototype, ["decode"]], [Map.prototype, ["get", "set", "has"]], [Math, ["trunc", "floor"]], [crypto, ["getRandomValues"]]])
   for (const key of keys) dp(object, key, { value: bad, configurable: true, writable: true });
 dp(Uint8Array.prototype, "constructor", { get: bad });
+for (const key of ["length", "byteLength", "byteOffset", "buffer"]) dp(Object.getPrototypeOf(Uint8Array.prototype), key, { get: bad });
 dp(Array.prototype, "3", { set: bad, configurable: true });
 Object.prototype.toJSON = Object.prototype.length = Object.prototype.hash = bad;
 globalThis.Uint8Array2 = Uint8Array; globalThis.Promise = globalThis.CryptoKey = bad;
@@ -97,6 +98,33 @@ await crypto.subtle.verify({ name: "ECDSA", hash: "SHA-256" }, e.publicKey, awai
 	} {
 		// Iterators of arrays are needed for the usages only, as the standard says.
 		if got := run(t, v8.Config{}, hostile+test.source).text; got != test.want {
+			t.Errorf("%s: %s", test.source, got)
+		}
+	}
+}
+
+// The methods convert and check what they get as the standards say.
+func TestSubtleDetails(t *testing.T) {
+	for _, test := range []struct{ source, want string }{
+		// JSON is filled with spaces to the multiple of 8 bytes that AES-KW wraps.
+		{`const kw = await crypto.subtle.generateKey({ name: "AES-KW", length: 256 }, true, ["wrapKey", "unwrapKey"]);
+const kept = [];
+for (const length of [8, 16, 24, 32, 40, 48]) {
+  const key = await crypto.subtle.importKey("raw", new Uint8Array(length), { name: "HMAC", hash: "SHA-256" }, true, ["sign"]);
+  const wrapped = await crypto.subtle.wrapKey("jwk", key, kw, "AES-KW");
+  const back = await crypto.subtle.unwrapKey("jwk", wrapped, kw, "AES-KW", { name: "HMAC", hash: "SHA-256" }, true, ["sign"]);
+  kept.push((await crypto.subtle.exportKey("raw", back)).byteLength);
+}
+kept.join()`, "8,16,24,32,40,48"},
+		// U+017F has the capital letter S.
+		{`await crypto.subtle.digest("\u017fHA-1", new Uint8Array(1)).catch((e) => e.name)`, "NotSupportedError"},
+		{`(await crypto.subtle.digest("sha-1", new Uint8Array(1))).byteLength`, "20"},
+		{`await crypto.subtle.digest({ name: Symbol("SHA-1") }, new Uint8Array(1)).catch((e) => e.name)`, "TypeError"},
+		{`await crypto.subtle.generateKey({ name: "AES-CBC", length: 128n }, true, ["encrypt"]).catch((e) => e.name)`, "TypeError"},
+		{`[crypto.getRandomValues, crypto.randomUUID].map((f) => { try { f.call({}, new Uint8Array(1)) } catch (e) { return e.code } }).join()`, "ERR_INVALID_THIS,ERR_INVALID_THIS"},
+		{`(await crypto.subtle.generateKey({ name: "RSA-PSS", hash: "SHA-256", modulusLength: 1032, publicExponent: new Uint8Array([3]) }, true, ["sign"])).publicKey.algorithm.modulusLength`, "1032"},
+	} {
+		if got := run(t, v8.Config{}, test.source).text; got != test.want {
 			t.Errorf("%s: %s", test.source, got)
 		}
 	}

@@ -2,15 +2,13 @@
 // that a method returns is already settled. All random bytes come from the seed of the run.
 
 const {
-  codedError, compute, domError, host, listIncludes, ObjectCreate, ObjectDefineProperty, ObjectSetPrototypeOf, setTag, TypeError, Uint8Array,
+  bufferOf, codedError, compute, domError, host, lengthOf, listIncludes, ObjectCreate, ObjectDefineProperty, ObjectSetPrototypeOf, setTag, TypeError, Uint8Array,
 } = platform;
 const PromiseClass = platform.Promise;
 const { newKey } = platform.load("cryptokey");
 const algorithms = platform.load("subtle_algorithms");
 const { normalize, supports, toUsages, toFormat, toKey, toBytes, checkUsages, commonUsages, usagesOf, blockBits, isAES, isRSA, isEC, isCurve, prefix } = algorithms;
 const { importKey, exportKey, readJWK, keyAlgorithm } = platform.load("subtle_import");
-const bufferOf = platform.getter("TypedArray.prototype", "buffer");
-const lengthOf = platform.getter("TypedArray.prototype", "length");
 const parseJSON = platform.original("JSON", "parse");
 const stringifyJSON = platform.original("JSON", "stringify");
 const encodeText = platform.method("TextEncoder.prototype", "encode");
@@ -299,7 +297,7 @@ class SubtleCrypto {
       const wrapping = toKey(wrappingKey, "wrapKey", 2);
       const normalized = wrappingAlgorithm("encrypt", wrapAlgorithm);
       let bytes = exportKey(kind, slots);
-      if (kind === "jwk") bytes = encodeText(new TextEncoder(), textOf(bytes));
+      if (kind === "jwk") bytes = encodeText(new TextEncoder(), textOf(bytes, normalized.name));
       return bufferOf(useCipher("encrypt", "wrapKey", normalized, wrapping, bytes));
     });
   }
@@ -319,10 +317,12 @@ class SubtleCrypto {
 }
 
 // A JWK is written and read without the methods that user code may have added to the
-// prototypes.
-const textOf = (jwk) => {
+// prototypes. AES-KW wraps multiples of 8 bytes, so spaces fill the text, which is ASCII.
+const textOf = (jwk, wrappedWith) => {
   ObjectSetPrototypeOf(jwk.key_ops, null);
-  return stringifyJSON(ObjectSetPrototypeOf(jwk, null));
+  let text = stringifyJSON(ObjectSetPrototypeOf(jwk, null));
+  if (wrappedWith === "AES-KW") while (text.length % 8 !== 0) text += " ";
+  return text;
 };
 
 const parseWrapped = (bytes) => {

@@ -9,7 +9,6 @@ const { slotsOf } = platform.load("cryptokey");
 const toUpperCase = platform.method("String.prototype", "toUpperCase");
 const trunc = platform.original("Math", "trunc");
 const isFinite = platform.original("Number", "isFinite");
-const Number = platform.original("globalThis", "Number");
 const nameOfView = platform.getter("TypedArray.prototype", platform.SymbolToStringTag);
 
 // For each operation, the names of the algorithms with the members of their dictionaries, in
@@ -52,7 +51,7 @@ register("getLength", ["HKDF", "PBKDF2"], "");
 
 // enforceRange converts a value to an integer of Web IDL with [EnforceRange].
 const enforceRange = (value, max, name) => {
-  const number = Number(value);
+  const number = +value;
   const integer = isFinite(number) ? trunc(number) : NaN;
   if (!(integer >= 0 && integer <= max)) throw new TypeError(`Failed to normalize algorithm: '${name}' is outside the range of 0 to ${max}`);
   return integer + 0; // no -0
@@ -72,7 +71,7 @@ const convert = (type, value, name) => {
     case "octet": return enforceRange(value, 255, name);
     case "short": return enforceRange(value, 65535, name);
     case "long": return enforceRange(value, 4294967295, name);
-    case "string": return String(value);
+    case "string": return `${value}`;
     case "hash": return normalize("digest", value);
     case "bytes": return copyBytes(value, `Failed to normalize algorithm: '${name}'`);
     case "integer":
@@ -88,7 +87,12 @@ const convert = (type, value, name) => {
   }
 };
 
-
+// toName returns the name of an algorithm in capital letters. Only letters of ASCII have capital
+// ones that are equal.
+const toName = (value) => {
+  const name = `${value}`;
+  return platform.matches(/^[\x00-\x7f]*$/, name) ? toUpperCase(name) : name;
+};
 
 // normalize returns an algorithm as an object without a prototype, with its name as the
 // standard writes it.
@@ -101,8 +105,8 @@ const normalize = (operation, given) => {
   if (!isName && name === undefined) {
     throw codedError(TypeError, "ERR_MISSING_OPTION", "Failed to normalize algorithm: passed algorithm can not be converted to 'Algorithm' because 'name' is required in 'Algorithm'.");
   }
-  name = toUpperCase(String(name));
   const algorithms = table[operation];
+  name = toName(name);
   for (const known in algorithms) {
     if (toUpperCase(known) !== name) continue;
     const out = { __proto__: null, name: known };
@@ -124,7 +128,7 @@ const normalize = (operation, given) => {
 };
 
 const supports = (operation, given) => {
-  const name = toUpperCase(String(isObject(given) ? given.name : given));
+  const name = toName(isObject(given) ? given.name : given);
   for (const known in table[operation]) if (toUpperCase(known) === name) return true;
   return false;
 };

@@ -1,9 +1,8 @@
 // Import and export of keys of Web Crypto: raw, pkcs8, spki and jwk.
 
-const { codedError, compute, domError, isObject, listIncludes, listJoin, newList, ObjectDefineProperty, ReflectApply, splitText, String, SymbolIterator, TypeError, Uint8Array } = platform;
+const { codedError, compute, domError, isObject, lengthOf, listIncludes, listJoin, newList, ObjectDefineProperty, ReflectApply, splitText, String, SymbolIterator, TypeError, Uint8Array } = platform;
 const { newKey, toArray } = platform.load("cryptokey");
 const { checkUsages, isAES, isCurve, isEC, isOKP, isRSA, usagesOf } = platform.load("subtle_algorithms");
-const lengthOf = platform.getter("TypedArray.prototype", "length");
 const charCodeAt = platform.method("String.prototype", "charCodeAt");
 const slice = platform.method("String.prototype", "slice");
 

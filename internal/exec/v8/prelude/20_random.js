@@ -23,11 +23,12 @@ defineHidden(NativeMath, "random", { random() { return host.random(); } }.random
 
     // The part that computes it is loaded when a script first reads the property.
     get subtle() {
-      if (this !== instance) throw codedError(NativeTypeError, "ERR_INVALID_THIS", 'Value of "this" must be of type Crypto');
+      if (this !== instance) throw otherThis(undefined);
       return loadPart("subtle").subtle;
     }
 
     getRandomValues(array) {
+      if (this !== instance) throw otherThis(getRandomValues);
       if (!isIntegerArray(array)) {
         throw domError("TypeMismatchError", "The data argument must be an integer-type TypedArray", getRandomValues);
       }
@@ -46,6 +47,7 @@ defineHidden(NativeMath, "random", { random() { return host.random(); } }.random
     }
 
     randomUUID() {
+      if (this !== instance) throw otherThis(randomUUID);
       const b = new NativeUint8Array(16);
       host.fillRandom(b);
       b[6] = (b[6] & 0x0f) | 0x40; // version 4
@@ -58,7 +60,8 @@ defineHidden(NativeMath, "random", { random() { return host.random(); } }.random
       return text;
     }
   }
-  const { getRandomValues } = Crypto.prototype;
+  const otherThis = (fn) => codedError(NativeTypeError, "ERR_INVALID_THIS", 'Value of "this" must be of type Crypto', fn);
+  const { getRandomValues, randomUUID } = Crypto.prototype;
   const members = ["subtle", "getRandomValues", "randomUUID"];
   for (let i = 0; i < members.length; i++) ObjectDefineProperty(Crypto.prototype, members[i], { __proto__: null, enumerable: true });
   setTag(Crypto.prototype, "Crypto");
