@@ -73,14 +73,18 @@ func newTestServer(t *testing.T) *testServer {
 }
 
 // newTestServerOn returns a server that runs scripts with workers, which use pool.
-func newTestServerOn(t *testing.T, pool *worker.Pool, workers runner.Workers) *testServer {
+func newTestServerOn(t *testing.T, pool *worker.Pool, workers runner.Workers, change ...func(*runner.Options)) *testServer {
 	t.Helper()
 	store := storetest.Open(t, storetest.StartServer(t, t.TempDir()), jetstream.Options{})
 	s := &testServer{t: t, store: store, ledger: ledger.New(store, ledger.Options{Logger: storetest.Logger(t)}), pool: pool, tools: &tools{}}
-	r := runner.New(runner.Options{
+	opts := runner.Options{
 		Slots: 2, Ledger: s.ledger, Work: store, Heaps: store, Texts: store, Workers: workers, Servers: s.tools,
 		DrainTimeout: patience, RetryDelay: time.Millisecond, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)),
-	})
+	}
+	for _, c := range change {
+		c(&opts)
+	}
+	r := runner.New(opts)
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
@@ -681,6 +685,29 @@ func TestReplayOfTimersAndStartTimes(t *testing.T) {
 		rec.Started.StartTime = events.Instant{Time: at}
 		if report := s.replay(rec, s.pool); report.Reason != replay.ReasonLimits {
 			t.Errorf("started at %s: %s", at, describe(report))
+		}
+	}
+}
+
+// A replay has the globals of Node if the run had them, whatever the options of the server are.
+func TestReplayHasTheRecordedNodeGlobals(t *testing.T) {
+	pool := newPool(t)
+	for _, has := range []bool{false, true} {
+		s := newTestServerOn(t, pool, pool, func(o *runner.Options) { o.NodeGlobals = has })
+		rec := s.run(`console.log(typeof Buffer, typeof process); var kept = typeof Buffer === "function" && Buffer.from("a"); typeof global`)
+		if rec.Started.NodeGlobals != has {
+			t.Errorf("with globals %t: recorded %t", has, rec.Started.NodeGlobals)
+		}
+		if report := s.replay(rec, pool); report.Verdict != events.ReplayIdentical {
+			t.Errorf("with globals %t: %s", has, describe(report))
+		}
+		next := s.run(`String(kept) + typeof process`, func(sub *ledger.Submission) { sub.Heap = rec.Ending.Heap.SHA256 })
+		if report := s.replay(next, pool); report.Verdict != events.ReplayIdentical {
+			t.Errorf("the next run, with globals %t: %s", has, describe(report))
+		}
+		rec.Started.NodeGlobals = !has
+		if report := s.replay(rec, pool); report.Verdict != events.ReplayDifferent {
+			t.Errorf("with other globals than the recorded ones: %s", describe(report))
 		}
 	}
 }
