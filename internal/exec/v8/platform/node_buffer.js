@@ -171,36 +171,42 @@ const toIndex = (value, missing, length) => {
   return index < 0 ? 0 : index > length ? length : index;
 };
 
+// fillBuffer fills a part of a buffer. Without an offset, it fills all of it, whatever the end and
+// the encoding are.
 const fillBuffer = (buffer, value, offset, end, encoding, fn) => {
   const size = lengthOf(buffer);
+  const given = value;
   if (typeof value === "string") {
-    if (typeof offset === "string") {
+    if (offset === undefined || typeof offset === "string") {
       encoding = offset;
-      offset = 0;
-      end = size;
+      offset = undefined;
     } else if (typeof end === "string") {
       encoding = end;
-      end = size;
+      end = undefined;
     }
     const name = needEncoding(encoding, fn);
-    if (value.length === 0) value = 0;
-    else {
-      value = toBytes(value, name);
-      if (lengthOf(value) === 0) throw codedError(TypeError, "ERR_INVALID_ARG_VALUE", `The argument 'value' is invalid. Received ${platform.inspectWith(arguments[1], undefined)}`, fn);
-    }
-  } else if (typeof value === "boolean") {
-    value = +value;
+    value = value.length === 0 ? 0 : toBytes(value, name);
   }
-  if (offset === undefined) offset = 0;
-  else needInteger(offset, "offset", 0, size, fn);
-  if (end === undefined) end = size;
-  else needInteger(end, "end", 0, size, fn);
-  if (offset >= end) return buffer;
+  if (offset === undefined) {
+    offset = 0;
+    end = size;
+  } else {
+    needNumber(offset, "offset", 0, maxLength, fn);
+    if (end === undefined) end = size;
+    else needNumber(end, "end", 0, size, fn);
+    if (offset >= end) return buffer;
+  }
   if (!isBytes(value)) return fillBytes(buffer, +value & 255, offset, end);
   const period = lengthOf(value);
-  if (period === 0) throw codedError(TypeError, "ERR_INVALID_ARG_VALUE", `The argument 'value' is invalid. Received ${platform.inspectWith(value, undefined)}`, fn);
+  if (period === 0) throw codedError(TypeError, "ERR_INVALID_ARG_VALUE", `The argument 'value' is invalid. Received ${platform.inspectWith(given, undefined)}`, fn);
+  offset = trunc(offset);
   for (let i = offset; i < end; i++) buffer[i] = value[(i - offset) % period];
   return buffer;
+};
+
+const needNumber = (value, name, min, max, fn) => {
+  if (typeof value !== "number") throw invalidArgument(name, "of type number", value, fn);
+  if (!(value >= min && value <= max)) throw outOfRange(name, `>= ${min} && <= ${max}`, value, fn);
 };
 
 // search returns the first or last index of bytes, or -1.
@@ -311,6 +317,8 @@ const methods = {
     if (typeof offset === "string") {
       encoding = offset;
       offset = length = undefined;
+    } else if (offset === undefined) {
+      encoding = length = undefined; // the string is then the only argument
     } else if (typeof length === "string") {
       encoding = length;
       length = undefined;

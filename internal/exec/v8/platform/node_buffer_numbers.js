@@ -32,6 +32,7 @@ const install = (tools) => {
   const shown = (value) => (isInteger(value) && (value > 4294967296 || value < -4294967296) ? withCommas(value) : value);
   const writeInteger = (buffer, value, offset, size, little, signed, fn) => {
     value = +value;
+    if (size === 1 && typeof offset !== "number") throw badOffset(offset, lengthOf(buffer), size, fn);
     const min = signed ? -powers[size] / 2 : 0;
     const max = signed ? powers[size] / 2 - 1 : powers[size] - 1;
     if (value > max || value < min) {
@@ -39,9 +40,8 @@ const install = (tools) => {
       throw outOfRange("value", range, shown(value), fn);
     }
     check(buffer, offset, size, fn);
-    let rest = value < 0 ? value + powers[size] : value;
-    if (rest !== rest) rest = 0;
-    rest -= rest % 1;
+    let rest = value === value ? value - (value % 1) : 0;
+    if (rest < 0) rest += powers[size];
     for (let i = 0; i < size; i++) {
       buffer[offset + (little ? i : size - 1 - i)] = rest % 256;
       rest = (rest - (rest % 256)) / 256;

@@ -244,6 +244,10 @@ const joinWindows = (root, rest) => {
   return root.isAbsolute ? `${root.device}\\${rest}` : `${root.device}${rest}`;
 };
 
+// namesDevice reports whether a relative path may be read as one of a device: if it begins with a
+// drive once it is normalized, or if a part ends with a colon.
+const namesDevice = (path, normalized) => windowsRoot(normalized).device !== "" || platform.matches(/:([\\/]|$)/, path);
+
 const win32 = makePath("\\", isWindowsSeparator, (path) => {
   const root = windowsRoot(path);
   return root.isUNC && root.length < path.length ? root.length + 1 : root.length;
@@ -279,6 +283,7 @@ const win32 = makePath("\\", isWindowsSeparator, (path) => {
     let rest = collapse(slice(path, root.length), !isAbsolute, "\\", isWindowsSeparator);
     if (rest === "" && !isAbsolute) rest = ".";
     if (rest !== "" && lastIs(path, isWindowsSeparator)) rest += "\\";
+    if (!isAbsolute && root.device === "" && namesDevice(path, rest)) return `.\\${rest}`;
     return joinWindows({ __proto__: null, device: root.device, isAbsolute }, rest);
   },
   resolve(paths, fn) {

@@ -37,6 +37,7 @@ const escapeUnsafe = (value) => {
 };
 
 const protocolPattern = /^[a-z0-9.+-]+:/i;
+const pathPattern = /^(\/\/?(?!\/)[^?\s]*)(\?[^\s]*)?$/;
 
 const parse = (given, parseQuery, slashesDenoteHost, fn) => {
   needString(given, "url", fn);
@@ -45,6 +46,19 @@ const parse = (given, parseQuery, slashesDenoteHost, fn) => {
   // Backslashes before the query count as slashes.
   let end = firstOf(rest, "?#");
   rest = platform.replaceText(slice(rest, 0, end), "\\", "/") + slice(rest, end);
+  // A path, perhaps with a query, stays as it is.
+  const path = slashesDenoteHost || includes(rest, "#") || includes(rest, "@") ? null : platform.exec(pathPattern, rest);
+  if (path !== null) {
+    url.pathname = path[1];
+    if (path[2] !== undefined) {
+      url.search = path[2];
+      url.query = parseQuery ? querystring.parse(slice(path[2], 1)) : slice(path[2], 1);
+    } else if (parseQuery) {
+      url.query = platform.ObjectCreate(null);
+    }
+    url.path = url.href = rest;
+    return url;
+  }
   let protocol = "";
   const match = platform.exec(protocolPattern, rest);
   if (match !== null) {
@@ -91,13 +105,6 @@ const asciiOf = (host) => {
   return URL === undefined ? host : new URL(`http://${host}`).hostname;
 };
 
-// firstOutside returns where the first character is that no host name has.
-const firstOutside = (host) => {
-  let at = 0;
-  while (at < host.length && (charCodeAt(host, at) > 127 || platform.matches(/[-a-z0-9+_.]/i, host[at]))) at++;
-  return at;
-};
-
 // parseHost reads the authority, and returns what follows it.
 const parseHost = (url, rest) => {
   let end = firstOf(rest, "/?#");
@@ -106,10 +113,9 @@ const parseHost = (url, rest) => {
     url.auth = decodeComponent(slice(rest, 0, at));
     rest = slice(rest, at + 1);
   }
-  end = firstOf(rest, '\t\n\r "#%/;<>?\\^\x60{|}');
+  end = firstOf(rest, '\t\n\r "\'#%/;<>?\\^\x60{|}');
   let host = slice(rest, 0, end);
   rest = slice(rest, end);
-  if (rest !== "" && !includes("/?#", rest[0])) rest = `/${rest}`;
   const port = platform.exec(/:([0-9]*)$/, host);
   if (port !== null) {
     if (port[1] !== "") url.port = port[1];
@@ -118,13 +124,14 @@ const parseHost = (url, rest) => {
   const isIPv6 = host[0] === "[" && host[host.length - 1] === "]";
   if (host.length > 255) host = "";
   if (!isIPv6) {
-    const bad = firstOutside(host);
+    const bad = firstOf(host, ":");
     if (bad < host.length) {
       rest = `/${slice(host, bad)}${rest}`;
       host = slice(host, 0, bad);
     }
     host = toLowerCase(host);
     if (platform.matches(/[^\x00-\x7f]/, host)) host = asciiOf(host);
+    if (platform.matches(/[\x00@[\]]/, host)) throw codedError(TypeError, "ERR_INVALID_URL", "Invalid URL", module.parse);
   }
   url.hostname = isIPv6 ? slice(host, 1, -1) : host;
   url.host = host + (url.port === null ? "" : `:${url.port}`);
@@ -245,9 +252,10 @@ const resolveObject = (base, reference) => {
   }
   let out = "";
   if (!hadHost) for (; up > 0; up--) out += "../";
-  for (let i = 0; i < kept.length; i++) out += kept[i] + (i < kept.length - 1 ? "/" : "");
+  const first = up > 0 && kept[0] === "" ? 1 : 0; // a ".." that left the root made the empty part the root
+  for (let i = first; i < kept.length; i++) out += kept[i] + (i < kept.length - 1 ? "/" : "");
   if (hadHost) out = `/${out}`;
-  if (isDirectory && !endsWith(out, "/")) out += "/";
+  if (isDirectory && (!endsWith(out, "/") || (last === "" && kept.length > first))) out += "/";
   result.pathname = out;
   result.auth = reference.auth || result.auth;
   result.slashes = result.slashes || reference.slashes;

@@ -101,7 +101,21 @@ const otherCases = [
   "timersPromises.setTimeout(1, 'v')", "timersPromises.setImmediate('i')", "timers.setTimeout === setTimeout", "{ const it = timersPromises.setInterval(1, 'x'); return it.next().then((a) => it.return().then((b) => [a, b])) }",
 ];
 
-export const nodeCases = [...pathCases, ...bufferCases, ...utilCases, ...urlCases, ...querystringCases, ...eventCases, ...assertCases, ...cryptoCases, ...otherCases];
+// What random arguments found.
+const foundCases = [
+  ...["-1.5", "-0.5", "1.9", "'7'"].flatMap((v) => ["writeInt8(", "writeInt16LE(", "writeInt32BE("].map((f) => `{ const b = Buffer.alloc(4); b.${f}${v}); return b }`)), "{ const b = Buffer.alloc(6); b.writeIntBE(-1.5, 0, 6); return b }",
+  "Buffer.alloc(4).writeUIntLE(-1, undefined, 1)", "Buffer.alloc(4).writeUInt8(256, '1')",
+  "Buffer.alloc(3).fill('ab', undefined, 9, 'hex')", "Buffer.alloc(3).fill('zz', 'hex')", "Buffer.alloc(3).fill(1, 5)", "Buffer.alloc(3).fill(1, 0, 5)", "Buffer.alloc(3).fill('', 0, 2)", "Buffer.alloc(4).fill('ab', 1, 'latin1')", "Buffer.alloc(3, 1).fill(Buffer.alloc(0))", "Buffer.alloc(3).fill(1, '1')", "Buffer.alloc(3).fill(1, -1)",
+  "{ const b = Buffer.alloc(4); return [b.write('0f0f', undefined, 1, 'hex'), b] }", "{ const b = Buffer.alloc(4); return [b.write('0f0f', 1, 1, 'hex'), b] }", "{ const b = Buffer.alloc(2); return [b.write('abc', undefined, 9), b] }",
+  ...["x//", "x//y/", "x/./", "..//", "//h//", "/", "/x//"].flatMap((u) => ["http://a.com/b/c?d", "/one/two", "http://a.com"].map((base) => `url.resolve('${base}', '${u}')`)),
+  ...["/a'b", "/a|b?c{d}", "/a b", "/a'b#c", "/a?b=c d", "//h/p", "a/b'", "http://x=1/p", "http://x=1", "http://a;b/", "http://a'b/", "http://a[b/", "http://[::1]x/", "http://a:b/c", "http://a:b;c/", "http://A_b~c!d/", "?a=b", ""].map((u) => `url.parse(${JSON.stringify(u)})`),
+  "url.parse('/a?b=c', true).query.b", "url.parse('/a', true).query",
+  ...["a/C:/b", "x:", "a/b:", "..C:", "a:b", "./D:/x", "a/../C:x"].flatMap((p) => [`path.win32.normalize('${p}')`, `path.win32.join('.', '${p}')`]),
+  "querystring.unescapeBuffer('%ff%zz\u00e9')", "{ const a = new Error('m'), b = new Error('m'); a.cause = a; b.cause = b; return util.isDeepStrictEqual(a, b) }", "util.promisify(setTimeout)(1, 'v')",
+  "{ const a = new Uint32Array(8); crypto.randomFillSync(a, 1, 6); return [a[0], a[7], a.some((x) => x > 65535)] }", "crypto.randomFillSync(new Uint32Array(4), -1)", "crypto.randomFillSync(new Uint32Array(4), 5)", "crypto.randomFillSync(new Uint32Array(4), 0, 5)", "crypto.randomFillSync(new Uint8Array(4), '1')", "crypto.randomFillSync(new Uint8Array(4), 0, NaN)",
+];
+
+export const nodeCases = [...pathCases, ...bufferCases, ...utilCases, ...urlCases, ...querystringCases, ...eventCases, ...assertCases, ...cryptoCases, ...otherCases, ...foundCases];
 
 // The start of a script that evaluates the cases: run(code) prints the outcome of one.
 export const nodeHarness = [
