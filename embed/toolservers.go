@@ -122,6 +122,8 @@ func (c callables) Call(ctx context.Context, r ledger.Request, call ledger.HostC
 		got = c.agent.Call(ctx, acp.Call{
 			Session: r.Turn.SessionID, Execution: r.ExecutionID, Number: call.Number, Server: call.Server, Tool: call.Tool, Arguments: call.Arguments,
 		})
+	case c.set == nil: // an earlier attempt of the run could call servers
+		return runner.ServerResult{Outcome: events.HostError, Text: []byte("there is no such server")}
 	default:
 		got = c.set.Call(ctx, r.Tenant, call.Server, call.Tool, call.Arguments)
 	}
