@@ -78,12 +78,12 @@ func replayedOf(execution string, report replay.Report) httpapi.Replayed {
 
 // timelineOf returns a timeline as a part of an answer.
 func timelineOf(t *replay.Timeline) *httpapi.Timeline {
-	answer := &httpapi.Timeline{StartTime: events.FormatTime(t.Start), Steps: make([]httpapi.TimelineStep, 0, len(t.Steps)), Timers: t.Timers, Calls: t.Calls, Answers: t.Answers, Lines: t.Lines, Cut: t.Cut}
+	answer := &httpapi.Timeline{StartTime: events.FormatTime(t.Start), Steps: make([]httpapi.TimelineStep, 0, len(t.Steps)), Timers: t.Timers, Calls: t.Calls, Answers: t.Answers, Lines: t.Lines, Artifacts: t.Artifacts, Cut: t.Cut}
 	for i := range t.Steps {
 		s := &t.Steps[i]
 		answer.Steps = append(answer.Steps, httpapi.TimelineStep{
 			// Whole milliseconds, because output has no others.
-			Kind: string(s.Kind), OffsetMS: s.At.UnixMilli() - t.Start.UnixMilli(), Time: events.FormatTime(s.At), Call: s.Call, Line: s.Line,
+			Kind: string(s.Kind), OffsetMS: s.At.UnixMilli() - t.Start.UnixMilli(), Time: events.FormatTime(s.At), Call: s.Call, Line: s.Line, Artifact: s.Artifact,
 			Name: s.Name, Text: s.Text, DelayMillis: s.Delay.Milliseconds(), Failed: s.Failed,
 		})
 	}

@@ -117,6 +117,35 @@ func TestWhatIf(t *testing.T) {
 	}
 }
 
+// A what-if counts as a run of its tenant, and shows artifacts.
+func TestWhatIfCountsAsRun(t *testing.T) {
+	t.Parallel()
+	book := start(t, embed.Options{Access: embed.AccessOptions{Limits: access.Limits{Runs: 1}}})
+	e := run(t, book, embed.Script{Code: `artifact("a.txt", "text/plain", new Uint8Array(3)); 1`})
+	path := "/api/executions/" + e.ExecutionID + "/what-if"
+	status, body := postTo(t, book, path, `{"code":"1"}`)
+	var w httpapi.WhatIf
+	if err := json.Unmarshal([]byte(body), &w); status != http.StatusOK || err != nil {
+		t.Fatalf("%d %s: %v", status, body, err)
+	}
+	if a := w.Artifacts; w.IsEqual || a.IsEqual || a.Recorded != 1 || a.Artifacts != 0 || len(a.Changes) != 1 || a.Changes[0].Op != "removed" || a.Changes[0].Name != "a.txt" || a.Changes[0].Size != 3 {
+		t.Errorf("%s", body)
+	}
+	_, body = postTo(t, book, "/api/exec", `{"code":"await new Promise(done => setTimeout(done, 1e6))"}`)
+	var waits struct {
+		ExecutionID string `json:"execution_id"`
+	}
+	if err := json.Unmarshal([]byte(body), &waits); err != nil {
+		t.Fatalf("%s: %v", body, err)
+	}
+	if status, body := postTo(t, book, path, `{"code":"1"}`); status != http.StatusTooManyRequests || !strings.Contains(body, "limit-runs") {
+		t.Errorf("%d %s", status, body)
+	}
+	if status, body := postTo(t, book, "/api/executions/"+waits.ExecutionID+"/cancel", ""); status != http.StatusOK {
+		t.Errorf("%d %s", status, body)
+	}
+}
+
 // A verdict is recorded with its texts encrypted, and shredded with the run. A replay of a
 // shredded run reveals nothing.
 func TestReplayOfShreddedRuns(t *testing.T) {

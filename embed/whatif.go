@@ -2,11 +2,14 @@ package embed
 
 import (
 	"context"
+	"errors"
 
 	"daybook/events"
 	"daybook/httpapi"
+	"daybook/internal/admission"
 	"daybook/internal/exec/replay"
 	"daybook/internal/globals"
+	"daybook/internal/web/access"
 	"daybook/ledger"
 )
 
@@ -21,6 +24,14 @@ func (r *replays) WhatIf(ctx context.Context, tenant, execution string, s httpap
 	if _, err = r.d.ledger.Recording(ctx, tenant, execution); err != nil {
 		return httpapi.WhatIf{}, err
 	}
+	counted, err := r.d.quotas.AdmitUnrecorded(ctx, tenant)
+	if over, ok := errors.AsType[*access.LimitError](err); ok {
+		err = admission.OverLimit(over)
+	}
+	if err != nil {
+		return httpapi.WhatIf{}, err
+	}
+	defer counted.Release()
 	leave, err := r.gate.Enter(ctx, tenant)
 	if err != nil {
 		return httpapi.WhatIf{}, err
@@ -56,6 +67,10 @@ func whatIfOf(execution string, w *replay.WhatIf) httpapi.WhatIf {
 	}
 	for _, c := range w.Output.Changes {
 		answer.Output.Changes = append(answer.Output.Changes, httpapi.LineChange{Op: string(c.Op), RecordedLine: c.Recorded, Line: c.New, Level: c.Level, Text: c.Text})
+	}
+	answer.Artifacts = httpapi.ArtifactDiff{Recorded: w.Artifacts.Recorded, Artifacts: w.Artifacts.New, IsEqual: w.Artifacts.IsEqual(), Changes: make([]httpapi.ArtifactChange, 0, len(w.Artifacts.Changes))}
+	for _, c := range w.Artifacts.Changes {
+		answer.Artifacts.Changes = append(answer.Artifacts.Changes, httpapi.ArtifactChange{Op: string(c.Op), Number: c.Number, Name: c.Name, MIME: c.MIME, Size: c.Size, SHA256: c.SHA256})
 	}
 	if w.Globals != nil {
 		answer.Globals = globalsDiffOf(w.Globals)

@@ -61,18 +61,20 @@ type Timeline struct {
 	Calls     int64          `json:"calls" doc:"Number of host calls that the script made, also those that are not in steps."`
 	Answers   int64          `json:"answers" doc:"Number of answers that the script received, also those that are not in steps."`
 	Lines     int64          `json:"lines" doc:"Number of lines of output that the script began, also those that are not in steps."`
+	Artifacts int64          `json:"artifacts,omitempty" doc:"Number of artifacts that the script created, also those that are not in steps."`
 	Cut       bool           `json:"cut" doc:"True if steps are missing, or the text of a step is shortened and ends in an ellipsis."`
 }
 
 // TimelineStep is a step of a replay.
 type TimelineStep struct {
-	Kind        string `json:"kind" enum:"timer,call,answer,output,end" doc:"timer: a timer fires. call: the script makes a host call. answer: it receives the answer. output: it writes a line. end: the script ends."`
+	Kind        string `json:"kind" enum:"timer,call,answer,output,artifact,end" doc:"timer: a timer fires. call: the script makes a host call. answer: it receives the answer. output: it writes a line. artifact: it creates an artifact. end: the script ends."`
 	OffsetMS    int64  `json:"offset_ms" doc:"Milliseconds of the script's clock since the start."`
 	Time        string `json:"time" doc:"Time on the script's clock; for output in whole milliseconds."`
 	Call        int    `json:"call,omitempty" doc:"Number of the host call, from 1."`
 	Line        int64  `json:"line,omitempty" doc:"Number of the line of output, from 1."`
-	Name        string `json:"name" doc:"setTimeout, setInterval or setImmediate; the tool of a call or answer, as server.tool; the level of output; the status at the end."`
-	Text        string `json:"text,omitempty" doc:"Name of a timer's callback, arguments of a call, value or error of an answer, text of output, result or error at the end; at most 4 KiB."`
+	Artifact    int    `json:"artifact,omitempty" doc:"Number of the artifact, from 1."`
+	Name        string `json:"name" doc:"setTimeout, setInterval or setImmediate; the tool of a call or answer, as server.tool; the level of output; the name of an artifact; the status at the end."`
+	Text        string `json:"text,omitempty" doc:"Name of a timer's callback, arguments of a call, value or error of an answer, text of output, media type and size of an artifact, result or error at the end; at most 4 KiB."`
 	DelayMillis int64  `json:"delay_ms,omitempty" doc:"Delay that the timer was set with."`
 	Failed      bool   `json:"failed,omitempty" doc:"True for an answer that is an error."`
 }

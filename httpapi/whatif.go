@@ -34,6 +34,7 @@ type WhatIf struct {
 	Calls          int          `json:"calls" doc:"Number of host calls of the script."`
 	RecordedCalls  int          `json:"recorded_calls" doc:"Number of recorded host calls of the execution."`
 	Output         OutputDiff   `json:"output" doc:"Difference of the output, by lines. Times of lines are not compared."`
+	Artifacts      ArtifactDiff `json:"artifacts" doc:"Difference of the artifacts, in their order. Their times and their places in the output are not compared."`
 	Globals        *GlobalsDiff `json:"globals,omitempty" doc:"Difference of the globals of the two heaps that the runs left; absent if they were not compared."`
 	GlobalsMessage string       `json:"globals_message,omitempty" doc:"Why the globals were not compared."`
 	EngineID       string       `json:"engine_id,omitempty" doc:"Engine of the script."`
@@ -75,6 +76,24 @@ type LineChange struct {
 	Text         string       `json:"text" doc:"Text of the line."`
 }
 
+// ArtifactDiff is the difference of the artifacts of two runs.
+type ArtifactDiff struct {
+	Recorded  int              `json:"recorded_artifacts" doc:"Number of recorded artifacts of the execution."`
+	Artifacts int              `json:"artifacts" doc:"Number of artifacts of the script."`
+	IsEqual   bool             `json:"equal" doc:"True if all artifacts are equal: names, media types and bytes."`
+	Changes   []ArtifactChange `json:"changes" doc:"Artifacts that only one of the runs created."`
+}
+
+// ArtifactChange is an artifact of a difference.
+type ArtifactChange struct {
+	Op     string `json:"op" enum:"removed,added" doc:"removed: only the recorded run created it. added: only the script did."`
+	Number int    `json:"number" doc:"Number of the artifact in its run, from 1."`
+	Name   string `json:"name" doc:"Name of the artifact."`
+	MIME   string `json:"mime" doc:"Media type that the script stated."`
+	Size   int64  `json:"size" doc:"Number of bytes."`
+	SHA256 string `json:"sha256" doc:"SHA-256 of the bytes; a keyed hash if the content of the execution is encrypted in the ledger."`
+}
+
 // GlobalsDiff is the difference of the globals of two heaps.
 type GlobalsDiff struct {
 	Added      []globals.Global `json:"added" doc:"Globals that only the script left."`
@@ -91,7 +110,7 @@ type GlobalChange struct {
 }
 
 // whatIfBytes is the memory that a WhatIf takes in an answer, in bytes.
-const whatIfBytes = 8 << 20
+const whatIfBytes = 12 << 20
 
 // whatIfBody documents the request body; whatIf decodes it.
 type whatIfBody struct {
@@ -103,8 +122,8 @@ func (a *api) whatIfRoutes(r *router) {
 	o := huma.Operation{
 		OperationID: "what-if-execution", Method: http.MethodPost, Path: "/api/executions/{id}/what-if", Tags: []string{tagExecutions},
 		Summary: "Execute other code with the inputs of an execution",
-		Description: "Executes the given code with the recorded values, input heap, seed, start time, limits and answers to host calls of an ended execution, and answers with the difference of output, result or error, and globals. " +
-			"Calls no tool and stores nothing: neither output nor heap, and no event. " +
+		Description: "Executes the given code with the recorded values, input heap, seed, start time, limits and answers to host calls of an ended execution, and answers with the difference of output, artifacts, result or error, and globals. " +
+			"Calls no tool and stores nothing: neither output nor artifacts nor heap, and no event. " +
 			"A host call is answered by the first recorded call of the same tool with the same arguments that did not answer one yet, in whatever order. A call that is not recorded ends the script.",
 		RequestBody: &huma.RequestBody{Content: map[string]*huma.MediaType{"application/json": mediaOf[whatIfBody](r)}},
 	}

@@ -34,8 +34,8 @@ func printTimeline(std *streams, r client.Replayed, asJSON bool) error {
 		}
 	}
 	if t.Cut {
-		std.err.Printf("The steps are cut: the replay had %s, %s, %s and %s; at most 10,000 steps and 4 KiB of each text are shown.\n",
-			terminal.CountNoun(t.Timers, "timer"), terminal.CountNoun(t.Calls, "call"), terminal.CountNoun(t.Answers, "answer"), terminal.CountNoun(t.Lines, "line"))
+		std.err.Printf("The steps are cut: the replay had %s, %s, %s, %s and %s; at most 10,000 steps and 4 KiB of each text are shown.\n",
+			terminal.CountNoun(t.Timers, "timer"), terminal.CountNoun(t.Calls, "call"), terminal.CountNoun(t.Answers, "answer"), terminal.CountNoun(t.Lines, "line"), terminal.CountNoun(t.Artifacts, "artifact"))
 	}
 	return nil
 }
@@ -52,13 +52,15 @@ func printLineOfJSON(out *terminal.Screen, v any) error {
 }
 
 // whatOf returns what a step is about: the kind of a timer with its delay, a tool with the
-// number of its call, the level of a line, the status at the end.
+// number of its call, the level of a line, an artifact with its number, the status at the end.
 func whatOf(s *client.TimelineStep) string {
 	switch {
 	case s.Call > 0 && s.Failed:
 		return s.Name + " #" + strconv.Itoa(s.Call) + " failed"
 	case s.Call > 0:
 		return s.Name + " #" + strconv.Itoa(s.Call)
+	case s.Artifact > 0:
+		return fmt.Sprintf("%q #%d", s.Name, s.Artifact)
 	case s.DelayMillis > 0:
 		return s.Name + " " + terminal.FormatDuration(time.Duration(s.DelayMillis)*time.Millisecond)
 	}

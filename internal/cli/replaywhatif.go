@@ -103,12 +103,30 @@ func printWhatIf(std *streams, w client.WhatIf) error {
 	if w.Output.Cut {
 		std.err.Printf("warning: the difference of the output is cut: the recorded run wrote %s, the new code %s\n", terminal.CountNoun(w.Output.RecordedLines, "line"), terminal.CountNoun(w.Output.Lines, "line"))
 	}
+	if w.Artifacts.Recorded+w.Artifacts.Artifacts > 0 {
+		printArtifactChanges(out, w)
+	}
 	out.Printf("globals\n")
 	if w.Globals == nil {
 		out.Printf("  not compared: %s\n", terminal.OneLine(w.GlobalsMessage, maxDiffColumn))
 		return out.Err()
 	}
 	return printDiff(std, diffOfGlobals(w.Globals))
+}
+
+// printArtifactChanges prints the artifacts that differ.
+func printArtifactChanges(out *terminal.Screen, w client.WhatIf) {
+	out.Printf("artifacts\n")
+	if w.Artifacts.IsEqual {
+		out.Printf("  %s\n", terminal.CountNoun(w.Artifacts.Artifacts, "equal artifact"))
+	}
+	for _, c := range w.Artifacts.Changes {
+		sign := "+"
+		if c.Op == "removed" {
+			sign = "-"
+		}
+		out.Printf("%s %d %q %s, %s, SHA-256 %s\n", sign, c.Number, c.Name, terminal.OneLine(c.MIME, maxDiffColumn), terminal.CountNoun(c.Size, "byte"), shortHash(c.SHA256))
+	}
 }
 
 // printLineChanges prints the lines that differ, and a mark where equal lines are left out.

@@ -82,8 +82,65 @@ func describeArtifact(name, mime string, size int64, hash string, line, timeMill
 
 // takeArtifact compares an artifact when the replay creates it.
 func (p *replay) takeArtifact(_ context.Context, a runner.Artifact) error {
+	p.timeline.takeArtifact(a)
 	if err := p.artifacts.take(a); err != nil {
 		return err
 	}
 	return p.checkReached()
+}
+
+// ArtifactDiff is the difference of the artifacts of two runs, in their order. Artifacts are
+// equal if their names, media types and bytes are; their times and their places in the output
+// are not compared.
+type ArtifactDiff struct {
+	// Recorded and New count the artifacts of both runs.
+	Recorded, New int
+	// Changes are the artifacts that only one of the runs created.
+	Changes []ArtifactChange
+}
+
+// IsEqual reports whether all artifacts are equal.
+func (d ArtifactDiff) IsEqual() bool { return len(d.Changes) == 0 }
+
+// ArtifactChange is an artifact of an ArtifactDiff.
+type ArtifactChange struct {
+	Op LineOp // LineRemoved or LineAdded
+	// Number is that of the artifact in its run, from 1.
+	Number     int
+	Name, MIME string
+	Size       int64
+	// SHA256 is the hash of the bytes in the form of the record.
+	SHA256 string
+}
+
+// artifactLog collects what the artifacts of a script are, without their bytes.
+type artifactLog struct {
+	keyedHash func(hash string) (string, error)
+	made      []ArtifactChange
+}
+
+func (l *artifactLog) take(_ context.Context, a runner.Artifact) error {
+	hash, err := l.keyedHash(events.Hash(a.Bytes))
+	l.made = append(l.made, ArtifactChange{LineAdded, len(l.made) + 1, a.Name, a.MIME, int64(len(a.Bytes)), hash})
+	return err
+}
+
+// diffArtifacts compares recorded artifacts with those of a script.
+func diffArtifacts(recorded []ledger.RecordedArtifact, made []ArtifactChange) ArtifactDiff {
+	before := make([]ArtifactChange, len(recorded))
+	for i, r := range recorded {
+		var content events.ArtifactContent
+		if r.Content != nil {
+			content = *r.Content
+		}
+		before[i] = ArtifactChange{LineRemoved, r.Number, content.Name, content.MIME, r.Size, r.SHA256}
+	}
+	d := ArtifactDiff{Recorded: len(before), New: len(made)}
+	for _, e := range diffEdits(len(before), len(made), func(i, j int) bool {
+		a, b := before[i], made[j]
+		return a.Name == b.Name && a.MIME == b.MIME && a.Size == b.Size && a.SHA256 == b.SHA256
+	}) {
+		d.Changes = append(append(d.Changes, before[e.aFrom:e.aTo]...), made[e.bFrom:e.bTo]...)
+	}
+	return d
 }

@@ -20,7 +20,8 @@
 //   - end.go: compares the end of a replay with the recorded end
 //   - output.go: compares output with the record while it is written
 //   - timeline.go: records what a replay does, step by step
-//   - artifacts.go: compares artifacts with the record when they are created
+//   - artifacts.go: compares artifacts with the record when they are created, and those of
+//     another script
 //   - whatif.go: executes another script with the inputs of a recorded run, and compares both
 //   - answers.go: answers the host calls of another script from the record
 //   - linediff.go: compares two outputs by lines

@@ -49,15 +49,22 @@ type testServer struct {
 // mistaken for a replay.
 type tools struct {
 	made atomic.Int64
+	site string // the answer to fetches
 }
 
-func (*tools) Servers(context.Context, ledger.Request) map[string][]string {
-	return map[string][]string{"shop": {"price", "buy", "hang"}}
+func (s *tools) Servers(context.Context, ledger.Request) map[string][]string {
+	servers := map[string][]string{"shop": {"price", "buy", "hang"}}
+	if s.site != "" {
+		servers[events.FetchServer] = []string{events.FetchTool}
+	}
+	return servers
 }
 
 func (s *tools) Call(ctx context.Context, _ ledger.Request, c ledger.HostCall) runner.ServerResult {
 	n := s.made.Add(1)
 	switch c.Tool {
+	case events.FetchTool:
+		return runner.ServerResult{Outcome: events.HostOK, Text: []byte(s.site)}
 	case "buy":
 		return runner.ServerResult{Outcome: events.HostError, Text: fmt.Appendf(nil, "sold out, try %d", n)}
 	case "hang":

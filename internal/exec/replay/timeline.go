@@ -2,6 +2,7 @@ package replay
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -27,8 +28,9 @@ type Timeline struct {
 	Start time.Time
 	// Steps are the first steps, and the end if the script reached it.
 	Steps []Step
-	// Timers, Calls, Answers and Lines count all steps, also those that are not in Steps.
-	Timers, Calls, Answers, Lines int64
+	// Timers, Calls, Answers, Lines and Artifacts count all steps, also those that are not in
+	// Steps.
+	Timers, Calls, Answers, Lines, Artifacts int64
 	// Cut is true if steps are missing in Steps, or if the text of a step was shortened.
 	Cut bool
 }
@@ -38,15 +40,17 @@ type Step struct {
 	Kind StepKind
 	// At is the time on the script's clock. The time of output is in whole milliseconds.
 	At time.Time
-	// Call is the number of a host call, and Line that of a line of output in the execution,
-	// from 1; 0 for other steps.
-	Call int
-	Line int64
+	// Call is the number of a host call, Line that of a line of output in the execution, and
+	// Artifact that of an artifact, from 1; 0 for other steps.
+	Call     int
+	Line     int64
+	Artifact int
 	// Name is what happened: the tool of a call or answer as server.tool, the kind of a timer
-	// such as setTimeout, the level of output, the status of the end.
+	// such as setTimeout, the level of output, the name of an artifact, the status of the end.
 	Name string
 	// Text is the text of output, the arguments of a call, the value or error of an answer, the
-	// name of the callback of a timer, the result or error of the end.
+	// name of the callback of a timer, the media type and size of an artifact, the result or
+	// error of the end.
 	Text string
 	// Delay is the delay that a timer was set with.
 	Delay time.Duration
@@ -64,6 +68,8 @@ const (
 	StepAnswer StepKind = "answer" // the script receives the answer
 	StepOutput StepKind = "output" // the script writes a line
 	StepEnd    StepKind = "end"
+	// StepArtifact means that the script creates an artifact.
+	StepArtifact StepKind = "artifact"
 )
 
 // recorder records the timeline of a replay. A nil recorder records nothing.
@@ -158,6 +164,14 @@ func (r *recorder) takeCall(number int, tool string, arguments []byte) {
 	}
 	r.Calls++
 	r.add(Step{Kind: StepCall, At: r.now, Call: number, Name: tool, Text: string(arguments)})
+}
+
+func (r *recorder) takeArtifact(a runner.Artifact) {
+	if r == nil {
+		return
+	}
+	r.Artifacts++
+	r.add(Step{Kind: StepArtifact, At: a.At, Artifact: int(r.Artifacts), Name: a.Name, Text: fmt.Sprintf("%s, %d bytes", a.MIME, len(a.Bytes))})
 }
 
 func (r *recorder) takeAnswer(tool string, a runner.HostAnswer) {

@@ -117,3 +117,14 @@ func TestTimelineOfOtherEnds(t *testing.T) {
 		t.Errorf("%+v, %v", report, err)
 	}
 }
+
+// A timeline shows artifacts at their places.
+func TestArtifactsInTimeline(t *testing.T) {
+	s := newTestServer(t)
+	rec := s.run(`console.log(1); artifact("a.txt", "text/plain", new TextEncoder().encode("one")); console.log(2); artifact("b", "image/png", new Uint8Array(0)); 3`)
+	report, lines := s.steps(rec)
+	want := []string{"output log 1", "artifact a.txt text/plain, 3 bytes", "output log 2", "artifact b image/png, 0 bytes", "end completed 3"}
+	if report.Verdict != events.ReplayIdentical || !slices.Equal(lines, want) || report.Timeline.Artifacts != 2 || report.Timeline.Steps[3].Artifact != 2 {
+		t.Errorf("%s: %q", describe(report), lines)
+	}
+}

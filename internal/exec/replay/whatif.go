@@ -2,10 +2,12 @@ package replay
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"daybook/events"
 	"daybook/internal/globals"
@@ -38,6 +40,8 @@ type WhatIf struct {
 	Calls, RecordedCalls int
 	// Output is the difference of the output.
 	Output OutputDiff
+	// Artifacts is the difference of the artifacts.
+	Artifacts ArtifactDiff
 	// Globals are the differences of the globals in the heaps that the two runs left; nil if
 	// they were not compared. GlobalsMessage then says why.
 	Globals        *globals.Diff
@@ -51,7 +55,7 @@ type WhatIf struct {
 // IsEqual reports whether the script did what the recorded run did, as far as both were
 // compared.
 func (w *WhatIf) IsEqual() bool {
-	return w.Reason == "" && w.Missing == nil && w.Recorded == w.New && w.Output.Equal && (w.Globals == nil || len(w.Globals.Changes) == 0)
+	return w.Reason == "" && w.Missing == nil && w.Recorded == w.New && w.Output.Equal && w.Artifacts.IsEqual() && (w.Globals == nil || len(w.Globals.Changes) == 0)
 }
 
 // End is how a run ended.
@@ -79,7 +83,7 @@ func endOf(status events.Status, reason string, text *string) End {
 
 // WhatIf executes another script with the inputs of a recorded run: its values, input heap,
 // seed, start time, limits and recorded answers to host calls. No tool is called, and nothing
-// is stored. An error means that it cannot be served now.
+// is stored; the bytes of artifacts are dropped. An error means that it cannot be served now.
 func (r *Replayer) WhatIf(ctx context.Context, rec *ledger.Recording, s Script) (WhatIf, error) {
 	started := time.Now()
 	p := &replay{rec: rec, replayer: r}
@@ -121,10 +125,13 @@ func (p *replay) whatIf(ctx context.Context, s Script) (w WhatIf, err error) {
 	if report != nil {
 		return WhatIf{Reason: report.Reason, Message: report.Message}, nil
 	}
-	var recorded, replaced lineLog
+	var recorded lineLog
 	if err := p.rec.Output(ctx, func(l events.Line) error { recorded.add(l); return nil }); err != nil {
 		return w, err
 	}
+	replaced := limitedLog{limit: p.rec.Started.Limits.OutputMaxBytes, sum: newOutputSum()}
+	artifacts := &artifactLog{keyedHash: p.rec.KeyedHash}
+	task.OnArtifact = artifacts.take
 	if w.Recorded, err = p.recordedEnd(ctx); err != nil {
 		return w, err
 	}
@@ -157,7 +164,10 @@ func (p *replay) whatIf(ctx context.Context, s Script) (w WhatIf, err error) {
 		w.New = endOf(outcome.Status, outcome.Reason, &outcome.Error)
 	}
 	w.Calls, w.RecordedCalls = host.made, len(p.rec.Calls)
-	w.Output = diffLines(&recorded, &replaced)
+	if w.Output, err = p.compareOutputs(&recorded, &replaced); err != nil {
+		return w, err
+	}
+	w.Artifacts = diffArtifacts(p.rec.Artifacts, artifacts.made)
 	w.Globals, w.GlobalsMessage, err = p.compareGlobals(ctx, outcome.Heap)
 	return w, err
 }
@@ -167,6 +177,55 @@ const (
 	ReasonMissingCall = "missing_call" // it made a call that is not recorded
 	ReasonUnanswered  = "unanswered"   // it waits for an answer that the recorded run never received
 )
+
+// limitedLog collects the lines of a script up to the limit of recorded output, as the runner
+// records them.
+type limitedLog struct {
+	lineLog
+	limit       int64 // in bytes; 0 or less for none
+	stored      int64
+	isTruncated bool
+	sum         outputSum // of all output
+}
+
+func (l *limitedLog) add(piece events.Line) {
+	l.sum.add(textOf(piece))
+	if l.isTruncated {
+		return
+	}
+	if l.limit > 0 && l.stored+piece.Bytes() > l.limit {
+		l.isTruncated = true
+		n := int(min(l.limit-l.stored, int64(len(piece.Text))))
+		for n > 0 && n < len(piece.Text) && !utf8.RuneStart(piece.Text[n]) {
+			n--
+		}
+		if piece.Text, piece.Continued = piece.Text[:n], true; n > 0 {
+			l.lineLog.add(piece)
+		}
+		return
+	}
+	l.stored += piece.Bytes()
+	l.lineLog.add(piece)
+}
+
+// compareOutputs compares two outputs by their lines, and by the hash of what follows the
+// limit of recorded output.
+func (p *replay) compareOutputs(recorded *lineLog, replaced *limitedLog) (OutputDiff, error) {
+	d := diffLines(recorded, &replaced.lineLog)
+	totals := p.rec.Ending.Output
+	isTruncated := totals != nil && totals.Truncated
+	if !isTruncated && !replaced.isTruncated {
+		return d, nil
+	}
+	d.Cut = true
+	if isTruncated != replaced.isTruncated {
+		d.Equal = false
+		return d, nil
+	}
+	sum, err := p.rec.KeyedHash(hex.EncodeToString(replaced.sum.hash.Sum(nil)))
+	d.Equal = d.Equal && sum == totals.SHA256
+	return d, err
+}
 
 // recordedEnd returns the recorded end.
 func (p *replay) recordedEnd(ctx context.Context) (End, error) {

@@ -7,6 +7,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/exec/replay"
+	"daybook/internal/store/storetest"
 	"daybook/ledger"
 )
 
@@ -112,5 +113,72 @@ func TestCallsOfWhatIf(t *testing.T) {
 	stopped.Started = nil
 	if w := s.whatIf(stopped, `1`); w.Reason != replay.ReasonNotExecuted || w.IsEqual() {
 		t.Errorf("not executed: %+v", w)
+	}
+}
+
+// Artifacts of other code are compared with the recorded ones by name, media type and bytes, and
+// dropped.
+func TestArtifactsOfWhatIf(t *testing.T) {
+	s := newTestServer(t)
+	code := `artifact("a.txt", "text/plain", new TextEncoder().encode("one")); console.log(1); artifact("b.bin", "application/octet-stream", new Uint8Array(70000)); 1`
+	rec := s.run(code)
+	before := s.last()
+	if w := s.whatIf(rec, code); !w.IsEqual() || w.Artifacts.Recorded != 2 || w.Artifacts.New != 2 {
+		t.Errorf("the same code: %+v", w)
+	}
+	w := s.whatIf(rec, strings.Replace(code, "70000", "70001", 1))
+	if c := w.Artifacts.Changes; w.IsEqual() || len(c) != 2 || c[0].Op != replay.LineRemoved || c[0].Number != 2 || c[0].Size != 70000 || c[1].Op != replay.LineAdded || c[1].Size != 70001 || c[1].Name != "b.bin" || c[0].SHA256 == c[1].SHA256 {
+		t.Errorf("other bytes: %+v", w.Artifacts)
+	}
+	w = s.whatIf(rec, `console.log(1); artifact("b.bin", "application/octet-stream", new Uint8Array(70000)); 1`)
+	if c := w.Artifacts.Changes; w.IsEqual() || len(c) != 1 || c[0].Op != replay.LineRemoved || c[0].Name != "a.txt" || c[0].MIME != "text/plain" {
+		t.Errorf("an artifact less: %+v", w.Artifacts)
+	}
+	if s.last() != before {
+		t.Errorf("%d events", s.last()-before)
+	}
+}
+
+// Output beyond the limit of recorded output is compared by its hash.
+func TestTruncatedOutputOfWhatIf(t *testing.T) {
+	s := newTestServer(t)
+	s.ledger = ledger.New(s.store, ledger.Options{Logger: storetest.Logger(t), OutputMaxBytes: 100})
+	code := `for (let i = 0; i < 50; i++) console.log("line é", i); 1`
+	rec := s.run(code)
+	if !rec.Ending.Output.Truncated {
+		t.Fatalf("%+v", rec.Ending.Output)
+	}
+	if w := s.whatIf(rec, code); !w.IsEqual() || !w.Output.Cut {
+		t.Errorf("the same code: %+v", w.Output)
+	}
+	for name, other := range map[string]string{"more": strings.Replace(code, "50", "51", 1), "less": strings.Replace(code, "50", "5", 1), "another line": strings.Replace(code, "i);", "i < 40 ? i : 0);", 1)} {
+		if w := s.whatIf(rec, other); w.IsEqual() || w.Output.Equal || !w.Output.Cut {
+			t.Errorf("%s: %+v", name, w.Output)
+		}
+	}
+}
+
+// Fetches of other code are answered from the record, and one that is not recorded ends it.
+func TestFetchesOfWhatIf(t *testing.T) {
+	s := newTestServer(t)
+	s.tools.site = `{"status":200,"statusText":"OK","url":"https://example.com/a","redirected":false,"headers":[["x-count","1"]],"body":{"text":"hello"}}`
+	code := `const r = await fetch("https://example.com/a", { headers: { "X-Key": "1" } }); console.log(r.status, r.headers.get("x-count")); await r.text()`
+	rec := s.run(code)
+	if rec.Status != events.StatusCompleted || len(rec.Calls) != 1 || rec.Calls[0].Server != events.FetchServer {
+		t.Fatalf("%s %+v", rec.Status, rec.Calls)
+	}
+	made := s.tools.made.Load()
+	if w := s.whatIf(rec, code); !w.IsEqual() || w.New.Text != "hello" {
+		t.Errorf("the same code: %+v", w)
+	}
+	if w := s.whatIf(rec, strings.Replace(code, "await r.text()", "(await r.text()).length", 1)); w.New.Text != "5" || !w.Output.Equal || w.Missing != nil {
+		t.Errorf("other code: %+v", w)
+	}
+	w := s.whatIf(rec, strings.Replace(code, "/a", "/b", 1))
+	if w.Missing == nil || w.Missing.Server != events.FetchServer || w.Missing.Tool != events.FetchTool || !strings.Contains(w.Missing.Arguments, "https://example.com/b") {
+		t.Errorf("another address: %+v", w)
+	}
+	if s.tools.made.Load() != made {
+		t.Error("a request was sent")
 	}
 }

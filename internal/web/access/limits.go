@@ -15,7 +15,8 @@ type Limits struct {
 	// RequestsPerSecond bounds the HTTP requests, MCP messages and ACP requests of a
 	// tenant per second. Bursts may have ten seconds' worth of requests.
 	RequestsPerSecond float64
-	// Runs bounds the queued and running executions of a tenant.
+	// Runs bounds the queued and running executions of a tenant, with the what-ifs that wait
+	// or run.
 	Runs int
 	// OutputBytes and HeapBytes bound the stored output with artifacts, and the heaps, of a
 	// tenant, in bytes, at the time when a run is accepted. Heaps count with their uncompressed
@@ -200,6 +201,21 @@ func (q *Quotas) Admit(ctx context.Context, tenant string) (*Reservation, error)
 	if q.limits.Runs == 0 && q.limits.OutputBytes == 0 && q.limits.HeapBytes == 0 {
 		return &Reservation{}, nil
 	}
+	return q.reserve(ctx, tenant, q.checkQuota)
+}
+
+// AdmitUnrecorded reserves the execution of code that leaves no event, or returns a
+// *LimitError: it counts as a run until the caller calls Reservation.Release. Limits for what
+// runs store do not apply. A nil Quotas allows all.
+func (q *Quotas) AdmitUnrecorded(ctx context.Context, tenant string) (*Reservation, error) {
+	if q == nil || q.limits.Runs == 0 {
+		return &Reservation{}, nil
+	}
+	return q.reserve(ctx, tenant, q.checkRuns)
+}
+
+// reserve reserves a run of a tenant unless check refuses it.
+func (q *Quotas) reserve(ctx context.Context, tenant string, check func(*account) error) (*Reservation, error) {
 	use, err := q.meter.TenantUsage(ctx, tenant)
 	if err != nil {
 		return nil, fmt.Errorf("read the usage of tenant %s: %w", tenant, err)
@@ -231,7 +247,7 @@ func (q *Quotas) Admit(ctx context.Context, tenant string) (*Reservation, error)
 			delete(a.reservations, p)
 		}
 	}
-	if err := q.checkQuota(a); err != nil {
+	if err := check(a); err != nil {
 		return nil, err
 	}
 	p := &Reservation{q: q, tenant: tenant}
@@ -281,15 +297,22 @@ func (q *Quotas) forgetAccounts(applied uint64) {
 
 // checkQuota returns a *LimitError if a limit is reached. The caller must hold mu.
 func (q *Quotas) checkQuota(a *account) error {
-	use, runs := a.use, a.use.Runs+int64(len(a.reservations))
-	switch l := q.limits; {
-	case l.Runs > 0 && runs >= int64(l.Runs):
-		return q.countRefusal(&LimitError{Limit: "limit-runs", What: "runs queued or running", Value: float64(l.Runs), Used: float64(runs), RetryAfter: runRetry})
-	case l.OutputBytes > 0 && use.OutputBytes >= l.OutputBytes:
-		return q.countRefusal(&LimitError{Limit: "limit-output-bytes", What: "bytes of stored output", Value: float64(l.OutputBytes), Used: float64(use.OutputBytes), RetryAfter: storedRetry, Permanent: true})
-	default:
-		return q.checkHeaps(use)
+	if err := q.checkRuns(a); err != nil {
+		return err
 	}
+	if l, use := q.limits, a.use; l.OutputBytes > 0 && use.OutputBytes >= l.OutputBytes {
+		return q.countRefusal(&LimitError{Limit: "limit-output-bytes", What: "bytes of stored output", Value: float64(l.OutputBytes), Used: float64(use.OutputBytes), RetryAfter: storedRetry, Permanent: true})
+	}
+	return q.checkHeaps(a.use)
+}
+
+// checkRuns returns a *LimitError if the limit of runs is reached. The caller must hold mu.
+func (q *Quotas) checkRuns(a *account) error {
+	runs := a.use.Runs + int64(len(a.reservations))
+	if l := q.limits; l.Runs > 0 && runs >= int64(l.Runs) {
+		return q.countRefusal(&LimitError{Limit: "limit-runs", What: "runs queued or running", Value: float64(l.Runs), Used: float64(runs), RetryAfter: runRetry})
+	}
+	return nil
 }
 
 // Commit reports that the run was recorded at position seq. The reservation is dropped

@@ -135,6 +135,33 @@ func TestReservations(t *testing.T) {
 	full()
 }
 
+// Code that is not recorded counts as a run until it ends, and what is stored does not refuse it.
+func TestUnrecordedCodeIsCounted(t *testing.T) {
+	t.Parallel()
+	q := access.NewQuotas(access.Limits{Runs: 2, OutputBytes: 1, HeapBytes: 1}, &meter{use: access.Usage{Runs: 1, OutputBytes: 1, HeapBytes: 1}}, nil)
+	first, err := q.AdmitUnrecorded(t.Context(), "acme")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = q.AdmitUnrecorded(t.Context(), "acme")
+	wantLimit(t, err, "limit-runs")
+	_, err = q.Admit(t.Context(), "acme")
+	wantLimit(t, err, "limit-runs")
+	first.Release()
+	if next, err := q.AdmitUnrecorded(t.Context(), "acme"); err != nil {
+		t.Error(err)
+	} else {
+		next.Release()
+	}
+	for _, unlimited := range []*access.Quotas{nil, access.NewQuotas(access.Limits{}, &meter{use: access.Usage{Runs: 1e6}}, nil)} {
+		if p, err := unlimited.AdmitUnrecorded(t.Context(), "acme"); err != nil {
+			t.Error(err)
+		} else {
+			p.Release()
+		}
+	}
+}
+
 // TestOldUsage admits runs while readings of the meter arrive out of order.
 func TestOldUsage(t *testing.T) {
 	t.Parallel()
