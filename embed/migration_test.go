@@ -137,6 +137,16 @@ func TestRunsMigrateHeaps(t *testing.T) {
 		t.Errorf("the lineage: %d %s", status, body)
 	}
 
+	// A run of the earlier engine replays from the migration of its input heap, where there is one.
+	if r := replayIn(t, book, thrown.ExecutionID); r.Verdict != events.NotReplayed || r.Reason != "engine" || !strings.Contains(r.Message, "daybook heap migrate "+second) {
+		t.Errorf("a run without a migration of its heap: %+v", r)
+	}
+	if m := migrateIn(t, book, second); m.Verdict != events.MigrationDone {
+		t.Fatalf("%+v", m)
+	} else if r := replayIn(t, book, thrown.ExecutionID); r.Verdict != events.ReplayIdentical || r.MigratedHeap != m.NewHeap || r.EngineID == r.RecordedEngineID {
+		t.Errorf("a run with a migration of its heap: %+v", r)
+	}
+
 	// A third engine migrates what both left, from the recorded events.
 	after := deref(e.Heap)
 	closeBook(t, book)
@@ -153,6 +163,19 @@ func TestRunsMigrateHeaps(t *testing.T) {
 	}
 	if result, _ := completes(t, book, embed.Script{Code: "account.balance + counter.next()", Heap: after}); result != "191" {
 		t.Errorf("the third engine answers %s", result)
+	}
+
+	// After a return to the first engine, its own heap takes the place of its migration.
+	closeBook(t, book)
+	book = startEngine(t, opts, earlier)
+	if r := migrateIn(t, book, m.NewHeap); r.Verdict != events.MigrationDone || r.NewHeap != third || r.Replayed != 0 {
+		t.Errorf("back: %+v", r)
+	}
+	if result, _ := completes(t, book, embed.Script{Code: "account.balance + counter.next()", Heap: m.NewHeap}); result != "190" {
+		t.Errorf("the first engine answers %s", result)
+	}
+	if r := replayIn(t, book, e.ExecutionID); r.Verdict != events.ReplayIdentical || r.MigratedHeap != third {
+		t.Errorf("a run of a later engine: %+v", r)
 	}
 }
 

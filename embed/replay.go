@@ -19,10 +19,15 @@ func (d *Daybook) startReplays(context.Context) error {
 	}
 	open, stop := context.WithCancel(context.Background())
 	d.stopReplays = stop
-	d.replays = &replays{
-		d: d, gate: replay.NewGate(d.opts.Slots.Total / 2), open: open,
-		replayer: replay.New(replay.Options{Workers: d.pool, Heaps: d.store, ExplainRemoval: d.ledger.ExplainRemoval, Memory: runMemory{d.budget}, MaxHeapLimitBytes: int64(d.opts.Runs.HeapCeilingMB) << 20}),
+	r := &replays{d: d, gate: replay.NewGate(d.opts.Slots.Total / 2), open: open}
+	d.replays = r
+	opts := replay.Options{Workers: d.pool, Heaps: d.store, ExplainRemoval: d.ledger.ExplainRemoval, Memory: runMemory{d.budget}, MaxHeapLimitBytes: int64(d.opts.Runs.HeapCeilingMB) << 20}
+	if !d.opts.Runs.Stateless {
+		opts.MigratedHeap = func(ctx context.Context, tenant string, s *events.ExecutionStarted, engineID string) (string, error) {
+			return r.migrator.Recorded(ctx, tenant, s, engineID)
+		}
 	}
+	r.replayer = replay.New(opts)
 	if !d.opts.Runs.Stateless {
 		d.replays.migrator = migration.New(migration.Options{Replayer: d.replays.replayer, Ledger: d.ledger, Sources: d.projections, Heaps: d.store, Memory: runMemory{d.budget}})
 	}
@@ -49,7 +54,7 @@ func (r *replays) Replay(ctx context.Context, tenant, execution string, timeline
 	answer := replayedOf(execution, report)
 	d := &events.ExecutionReplayed{
 		ExecutionID: execution, EndedAt: rec.EndedAt, Verdict: report.Verdict, Stopped: report.Stopped, Compared: report.Compared,
-		Reason: report.Reason, Engine: report.Engine, Heap: report.Heap, WallMillis: answer.WallMillis, Actor: actor,
+		Reason: report.Reason, Engine: report.Engine, Heap: report.Heap, MigratedHeap: report.MigratedHeap, WallMillis: answer.WallMillis, Actor: actor,
 	}
 	content := events.ReplayedContent{}
 	if diff := report.Difference; diff != nil {
@@ -65,7 +70,7 @@ func (r *replays) Replay(ctx context.Context, tenant, execution string, timeline
 func replayedOf(execution string, report replay.Report) httpapi.Replayed {
 	answer := httpapi.Replayed{
 		ExecutionID: execution, Verdict: report.Verdict, Stopped: report.Stopped, Compared: report.Compared, Reason: report.Reason, Message: report.Message,
-		EngineID: report.Engine.ID, RecordedEngineID: report.RecordedEngine.ID, Heap: report.Heap, WallMillis: report.WallTime.Milliseconds(),
+		EngineID: report.Engine.ID, RecordedEngineID: report.RecordedEngine.ID, Heap: report.Heap, MigratedHeap: report.MigratedHeap, WallMillis: report.WallTime.Milliseconds(),
 	}
 	if diff := report.Difference; diff != nil {
 		answer.Difference = &httpapi.ReplayDifference{Part: diff.Part, Line: diff.Line, Call: diff.Call, Artifact: diff.Artifact, Recorded: diff.Recorded, Replayed: diff.Replayed}

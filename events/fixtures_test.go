@@ -302,7 +302,7 @@ func later() []events.Data {
 		&events.ExecutionCompleted{Ending: events.Ending{Pristine: new(false)}},
 		&events.ExecutionOutput{Hidden: &events.OutputExtent{Lines: 1, Bytes: 17, Open: true}},
 		&events.LedgerVolumeOpened{Lost: events.Lost{{From: 12, To: 12, NamedAt: 1051, Unreadable: true}}},
-		&events.ExecutionReplayed{Artifact: 2},
+		&events.ExecutionReplayed{Artifact: 2, MigratedHeap: heapIn},
 		&events.HeapMigrated{Artifact: 2},
 		&events.HostReturned{
 			Fetch: &events.FetchRecord{

@@ -28,6 +28,9 @@ type ExecutionReplayed struct {
 	Engine Engine `json:"engine"`
 	// Heap is the hash of the heap that the replay left; empty for none.
 	Heap string `json:"heap,omitempty"`
+	// MigratedHeap is the migration of the input heap that was restored in its place, because
+	// another engine made the input heap; empty if the input heap was restored.
+	MigratedHeap string `json:"migrated_heap,omitempty"`
 	// WallMillis is the duration of the replay in milliseconds.
 	WallMillis int64 `json:"wall_ms"`
 	// Actor asked for the replay.

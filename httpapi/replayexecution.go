@@ -36,6 +36,7 @@ type Replayed struct {
 	// RecordedEngineID is empty if no script was started.
 	RecordedEngineID string    `json:"recorded_engine_id,omitempty" doc:"Engine of the recorded run."`
 	Heap             string    `json:"heap,omitempty" doc:"Hash of the heap that the replay left. It is not stored."`
+	MigratedHeap     string    `json:"migrated_heap,omitempty" doc:"Heap that was restored in place of the recorded input heap, which another engine made: its recorded migration."`
 	WallMillis       int64     `json:"wall_ms" doc:"Duration of the replay in milliseconds."`
 	Timeline         *Timeline `json:"timeline,omitempty" doc:"What the replay did, in order, if the request asks for it."`
 	// Sequence is the position of the event that records the verdict.

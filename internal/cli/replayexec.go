@@ -325,6 +325,9 @@ func printReplay(out *terminal.Screen, r client.Replayed) error {
 		if r.EngineID != r.RecordedEngineID {
 			out.Printf(", by another engine than the recorded %s", r.RecordedEngineID)
 		}
+		if r.MigratedHeap != "" {
+			out.Printf(", from heap %s, a migration of its input heap", shortHash(r.MigratedHeap))
+		}
 		out.Printf("\n")
 	}
 	return out.Err()

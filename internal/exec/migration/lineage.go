@@ -144,6 +144,20 @@ func (m *Migrator) accepted(ctx context.Context, tenant, heap, engineID string) 
 	return candidate, m.checkStored(ctx, tenant, &candidate)
 }
 
+// Recorded returns a stored heap that an engine can restore in place of the input heap of an
+// attempt; empty if there is none. It makes no migration.
+func (m *Migrator) Recorded(ctx context.Context, tenant string, s *events.ExecutionStarted, engineID string) (heap string, err error) {
+	for _, key := range []string{s.InputHeap, s.MigratedFrom} {
+		if key == "" {
+			continue
+		}
+		if heap, err = m.accepted(ctx, tenant, key, engineID); err != nil || heap != "" {
+			return heap, err
+		}
+	}
+	return "", nil
+}
+
 // checkStored sets the key of a heap that is not stored to an empty text.
 func (m *Migrator) checkStored(ctx context.Context, tenant string, heap *string) error {
 	_, err := m.opts.Heaps.HeapInfo(ctx, tenant, *heap)

@@ -25,6 +25,9 @@ type Report struct {
 	Engine, RecordedEngine events.Engine
 	// Heap is the hash of the heap that the replay left; empty for none.
 	Heap string
+	// MigratedHeap is the heap that was restored in place of the recorded input heap, which
+	// another engine made; empty if the recorded one was.
+	MigratedHeap string
 	// Timeline is what the replay did; nil unless ReplaySteps made the report.
 	Timeline *Timeline
 	// WallTime is the duration of the replay.

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,6 +62,9 @@ type Options struct {
 	// ExplainRemoval returns why Heaps no longer has a heap; see ledger.Ledger.ExplainRemoval.
 	// It is required if Heaps can return events.ErrRemoved.
 	ExplainRemoval func(ctx context.Context, tenant, heap string) error
+	// MigratedHeap, if set, returns a stored heap of an engine that takes the place of the
+	// input heap of an attempt, which another engine made; empty if none is recorded.
+	MigratedHeap func(ctx context.Context, tenant string, s *events.ExecutionStarted, engineID string) (heap string, err error)
 	// Memory limits the memory that heaps take; nil for no limit.
 	Memory runner.Memory
 	// MaxHeapLimitBytes is the largest heap limit that Workers accept; 0 for any. It is the
@@ -142,6 +146,8 @@ type replay struct {
 
 	engine    events.Engine
 	inputSize int64 // of the input heap in bytes
+	// migrated is the heap that is restored in place of the input heap; empty for none.
+	migrated  string
 	host      *runner.ReplayHost
 	output    *outputComparison
 	artifacts *artifactComparison
@@ -176,7 +182,7 @@ func (p *replay) impossible(reason, message string) Report {
 }
 
 func (p *replay) newReport(verdict events.ReplayVerdict) Report {
-	report := Report{Verdict: verdict, Stopped: p.isStopped(), Engine: p.engine}
+	report := Report{Verdict: verdict, Stopped: p.isStopped(), Engine: p.engine, MigratedHeap: p.migrated}
 	if p.rec.Started != nil {
 		report.RecordedEngine = p.rec.Started.Engine
 	}
@@ -395,24 +401,8 @@ func (p *replay) newTask(ctx context.Context) (t runner.Task, report *Report, er
 	heap := p.restored
 	p.restored = nil // the account releases it once the worker has it
 	if s.InputHeap != "" && !p.isRebuild {
-		if p.engine.ID != s.Engine.ID {
-			r := p.impossible(ReasonEngine, fmt.Sprintf("the input heap was made by engine %s, and the workers have engine %s", s.Engine.ID, p.engine.ID))
-			return t, &r, nil
-		}
-		heap, _, err = p.replayer.opts.Heaps.Heap(ctx, req.Tenant, s.InputHeap)
-		if errors.Is(err, events.ErrRemoved) {
-			err = p.replayer.opts.ExplainRemoval(ctx, req.Tenant, s.InputHeap)
-		}
-		_, isLost := errors.AsType[*events.LostError](err)
-		switch {
-		case isLost, errors.Is(err, events.ErrNotFound):
-			r := p.impossible(ReasonHeapMissing, fmt.Sprintf("the input heap %s is not in the blob store", s.InputHeap))
-			return t, &r, nil
-		case ledger.CodeOf(err) == ledger.CodeGone && !errors.Is(err, events.ErrShredded):
-			r := p.impossible(ReasonHeapCollected, fmt.Sprintf("the input heap %s was deleted", s.InputHeap))
-			return t, &r, nil
-		case err != nil:
-			return t, nil, fmt.Errorf("read heap %s: %w", s.InputHeap, err)
+		if heap, report, err = p.inputHeap(ctx); err != nil || report != nil {
+			return t, report, err
 		}
 	}
 	p.inputSize = int64(len(heap))
@@ -440,6 +430,45 @@ func (p *replay) newTask(ctx context.Context) (t runner.Task, report *Report, er
 		t.ReserveHeap, t.OnHeapReceived = p.memory.Reserve, p.memory.Release
 	}
 	return t, nil, nil
+}
+
+// inputHeap returns the input heap of the run, or its recorded migration to the engine of the
+// workers. If there is neither, it returns the report that says why.
+func (p *replay) inputHeap(ctx context.Context) (heap []byte, report *Report, err error) {
+	opts, tenant, s := &p.replayer.opts, p.rec.Request.Tenant, p.rec.Started
+	key := s.InputHeap
+	if p.engine.ID != s.Engine.ID {
+		if opts.MigratedHeap != nil {
+			if p.migrated, err = opts.MigratedHeap(ctx, tenant, s, p.engine.ID); err != nil {
+				return nil, nil, err
+			}
+		}
+		if p.migrated == "" {
+			message := fmt.Sprintf("the input heap was made by engine %s, and the workers have engine %s", s.Engine.ID, p.engine.ID)
+			if opts.MigratedHeap != nil {
+				message += "; migrate it first with \"daybook heap migrate " + cmp.Or(s.MigratedFrom, key) + "\""
+			}
+			r := p.impossible(ReasonEngine, message)
+			return nil, &r, nil
+		}
+		key = p.migrated
+	}
+	heap, _, err = opts.Heaps.Heap(ctx, tenant, key)
+	if errors.Is(err, events.ErrRemoved) {
+		err = opts.ExplainRemoval(ctx, tenant, key)
+	}
+	_, isLost := errors.AsType[*events.LostError](err)
+	switch {
+	case isLost, errors.Is(err, events.ErrNotFound):
+		r := p.impossible(ReasonHeapMissing, fmt.Sprintf("the input heap %s is not in the blob store", key))
+		return nil, &r, nil
+	case ledger.CodeOf(err) == ledger.CodeGone && !errors.Is(err, events.ErrShredded):
+		r := p.impossible(ReasonHeapCollected, fmt.Sprintf("the input heap %s was deleted", key))
+		return nil, &r, nil
+	case err != nil:
+		return nil, nil, fmt.Errorf("read heap %s: %w", key, err)
+	}
+	return heap, nil, nil
 }
 
 // timeoutOf returns the time limit of a replay. The record of an export can have any limits.
