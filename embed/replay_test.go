@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +16,7 @@ import (
 	"daybook/events"
 	"daybook/httpapi"
 	"daybook/internal/web/access"
+	"daybook/projections"
 )
 
 // replayIn replays an execution and returns the verdict.
@@ -114,6 +117,54 @@ func TestWhatIf(t *testing.T) {
 	}
 	if status, body := postTo(t, book, path, `{"code":"kept"}`); status != http.StatusOK || !strings.Contains(body, `"executed":false,"reason":"content_shredded"`) {
 		t.Errorf("%d %s", status, body)
+	}
+}
+
+// An execution has the newest verdict of its replays, without texts of a difference, also after a
+// restart and a rebuild.
+func TestLastReplay(t *testing.T) {
+	t.Parallel()
+	opts := embed.Options{DataDir: t.TempDir(), Content: embed.ContentOptions{Erasable: true}}
+	book := startEngine(t, opts, "Math.cbrt = () => 3;")
+	e := run(t, book, embed.Script{Code: "console.log('a'); console.log('secret', Math.cbrt(8))", Session: "private"})
+	if e.Replay != nil {
+		t.Errorf("before a replay: %+v", e.Replay)
+	}
+	detail := func(book *embed.Daybook) (d projections.ExecutionDetail) {
+		t.Helper()
+		status, body := answerOf(t, book, http.MethodGet, "/api/executions/"+e.ExecutionID)
+		if err := json.Unmarshal([]byte(body), &d); status != http.StatusOK || err != nil {
+			t.Fatalf("%d %s: %v", status, body, err)
+		}
+		if d.Replay == nil {
+			t.Fatalf("no replay: %s", body)
+		}
+		return d
+	}
+	replayIn(t, book, e.ExecutionID)
+	if r := detail(book).Replay; r.Verdict != events.ReplayIdentical || r.Part != "" || r.EngineID != deref(e.EngineID) || r.Seq == 0 || r.At == "" {
+		t.Errorf("%+v", r)
+	}
+	closeBook(t, book)
+	book = start(t, opts)
+	replayIn(t, book, e.ExecutionID)
+	want := detail(book)
+	if r := want.Replay; r.Verdict != events.ReplayDifferent || r.Part != events.ReplayOutput || r.Line != 2 || r.EngineID == deref(e.EngineID) || want.Seq != detail(book).Seq {
+		t.Errorf("%+v", r)
+	}
+	closeBook(t, book)
+	if err := os.Remove(filepath.Join(opts.DataDir, "projections.db")); err != nil {
+		t.Fatal(err)
+	}
+	book = start(t, opts)
+	if r := detail(book).Replay; *r != *want.Replay {
+		t.Errorf("rebuilt: %+v, want %+v", r, want.Replay)
+	}
+	if status, body := answerOf(t, book, http.MethodDelete, "/api/sessions/private/content"); status != http.StatusOK {
+		t.Fatalf("%d %s", status, body)
+	}
+	if r := detail(book).Replay; *r != *want.Replay {
+		t.Errorf("shredded: %+v", r)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 type removalStatements struct {
 	skip, removedUpTo, removal                              *sql.Stmt
 	keepNothing, keep, dropOutput, dropCalls, dropArtifacts *sql.Stmt
+	dropReplays                                             *sql.Stmt
 	dropSealed, dropContextRuns, dropEntries                *sql.Stmt
 	dropSessions, dropRuns, dropEdits, dropNotes            *sql.Stmt
 	dropUnknown, reassignedHeaps, dropHeaps, putHeap, tags  *sql.Stmt
@@ -33,6 +34,7 @@ func (s *removalStatements) queries() []statementDef {
 		{&s.dropOutput, `DELETE FROM output WHERE execution IN (` + droppedExecutions + `)`},
 		{&s.dropCalls, `DELETE FROM calls WHERE execution IN (` + droppedExecutions + `)`},
 		{&s.dropArtifacts, `DELETE FROM artifacts WHERE execution IN (` + droppedExecutions + `)`},
+		{&s.dropReplays, `DELETE FROM replays WHERE execution IN (` + droppedExecutions + `)`},
 		{&s.dropSealed, `DELETE FROM sealed_runs WHERE execution IN (` + droppedExecutions + `)`},
 		{&s.dropContextRuns, `DELETE FROM context_runs WHERE EXISTS (SELECT 1 FROM executions x WHERE x.tenant = context_runs.tenant AND x.execution_id = context_runs.execution_id AND x.id IN (` + droppedExecutions + `))`},
 		{&s.dropEntries, `DELETE FROM entries WHERE EXISTS (SELECT 1 FROM executions x WHERE x.tenant = entries.tenant AND x.execution_id = entries.execution_id AND x.id IN (` + droppedExecutions + `))`},
@@ -101,7 +103,7 @@ func (a *applier) applyVolumeRemoved(e *events.Event, d *events.LedgerVolumeRemo
 		return err
 	}
 	for _, stmt := range []*sql.Stmt{
-		a.s.dropOutput, a.s.dropCalls, a.s.dropArtifacts, a.s.dropSealed, a.s.dropContextRuns, a.s.dropEntries, a.s.dropRuns, a.s.dropEdits, a.s.dropNotes, a.s.dropUnknown, a.s.dropMigrations,
+		a.s.dropOutput, a.s.dropCalls, a.s.dropArtifacts, a.s.dropReplays, a.s.dropSealed, a.s.dropContextRuns, a.s.dropEntries, a.s.dropRuns, a.s.dropEdits, a.s.dropNotes, a.s.dropUnknown, a.s.dropMigrations,
 	} {
 		if err := a.exec(stmt, d.Last); err != nil {
 			return err

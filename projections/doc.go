@@ -25,6 +25,7 @@
 //   - calls.go: applies and reads host calls
 //   - artifacts.go: applies and reads artifacts
 //   - apply_migrations.go: applies migrations of heaps
+//   - replays.go: stores the newest verdict about each execution
 //   - apply_tags.go: updates the current tags and their index
 //   - apply_logical.go: applies events of logical sessions; moves the session head
 //   - apply_agents.go: applies events of ACP sessions

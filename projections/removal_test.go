@@ -113,6 +113,12 @@ func (b *intactHistory) begin() {
 		just(&events.HostCalled{ExecutionID: id(l.n), Attempt: 1, Number: 1, Server: "s", Tool: "t", ArgumentsSHA256: heap(1)})
 		just(&events.HostReturned{ExecutionID: id(l.n), Attempt: 1, Number: 1, Outcome: "ok"})
 	}
+	for n := range b.IntN(3) {
+		just(&events.ExecutionArtifactCreated{
+			ExecutionID: id(l.n), Attempt: 1, Number: n + 1, SHA256: heap(n), Size: 10, Line: x.Line,
+			Content: events.Plain(events.ArtifactContent{Name: fmt.Sprint("a", n), MIME: "text/plain", Blob: heap(n)}),
+		})
+	}
 	status := events.StatusCompleted
 	var how []func(*events.Ending)
 	made := -1
@@ -177,7 +183,11 @@ func (b *intactHistory) continueRun() {
 
 func (b *intactHistory) move() {
 	ref := contextRef([]events.ContextKind{events.ContextLogical, events.ContextSession, events.ContextTransport}[b.IntN(3)], fmt.Sprint(b.IntN(2)))
-	switch b.IntN(35) {
+	switch b.IntN(36) {
+	case 35:
+		if b.n > 0 { // also of an execution that a removal has dropped, or that has not ended
+			b.add(&events.ExecutionReplayed{ExecutionID: id(1 + b.IntN(b.n)), Verdict: events.ReplayIdentical, Engine: events.Engine{ID: "engine"}, Actor: client, WallMillis: int64(b.n)})
+		}
 	case 34:
 		if len(b.heaps) > 0 {
 			// Also a heap that a run left too, as after a return to an earlier engine.
@@ -279,7 +289,7 @@ func tables(t *testing.T, path string) map[string][]string {
 	number := regexp.MustCompile(`\b(id|execution|session)=(\d+) `)
 	all := dump(t, path)
 	for table, list := range all {
-		prefix := map[string]string{"executions": "x", "output": "x", "calls": "x", "sealed_runs": "x", "agent_sessions": "a", "agent_prompts": "a"}[table]
+		prefix := map[string]string{"executions": "x", "output": "x", "calls": "x", "artifacts": "x", "replays": "x", "sealed_runs": "x", "agent_sessions": "a", "agent_prompts": "a"}[table]
 		kept := list[:0]
 		for _, row := range list {
 			row = number.ReplaceAllStringFunc(row, func(s string) string {

@@ -212,10 +212,12 @@ func (a *applier) apply(e *events.Event) error {
 		return nil // they change no table; package audit reads them from the ledger
 	case *events.ExecutionArtifactCreated:
 		return a.applyArtifact(e, d)
+	case *events.ExecutionReplayed:
+		return a.applyReplayed(e, d)
 	case *events.HeapMigrated:
 		return a.applyHeapMigrated(e, d)
-	case *events.ExecutionReplayed, *events.ExecutionModulesLoaded:
-		return nil // readers of events show them
+	case *events.ExecutionModulesLoaded:
+		return nil // readers of events show it
 	case *events.ModuleAdmitted, *events.ModuleRemoved:
 		return nil // the write side reads them by subject
 	case *events.Unknown:

@@ -31,6 +31,7 @@ type statements struct {
 	contextStatements
 	callStatements
 	artifactStatements
+	replayStatements
 
 	all []*sql.Stmt
 }
@@ -50,7 +51,7 @@ type statementDef struct {
 
 func prepare(ctx context.Context, db *sql.DB) (*statements, error) {
 	s := &statements{}
-	for _, p := range append(slices.Concat(s.contextStatements.queries(), s.callStatements.queries(), s.artifactStatements.queries(), s.removalStatements.queries()), []statementDef{
+	for _, p := range append(slices.Concat(s.contextStatements.queries(), s.callStatements.queries(), s.artifactStatements.queries(), s.replayStatements.queries(), s.removalStatements.queries()), []statementDef{
 		{&s.position, `UPDATE position SET applied = ?`},
 		{&s.anomaly, `INSERT OR REPLACE INTO anomalies VALUES (?, ?, ?, ?, ?)`},
 		{&s.unknown, `INSERT OR REPLACE INTO unknown_events VALUES (?, ?, ?, ?, ?, ?)`},

@@ -145,7 +145,7 @@ func (s *Store) open(ctx context.Context) error {
 	} else if busy {
 		return fmt.Errorf("empty the log: another process is reading the file %s; stop that process first", s.opts.Path)
 	}
-	if _, err := s.writer.ExecContext(ctx, schema+callSchema+artifactSchema+agentSchema+contextSchema+logicalSchema); err != nil {
+	if _, err := s.writer.ExecContext(ctx, schema+callSchema+artifactSchema+replaySchema+agentSchema+contextSchema+logicalSchema); err != nil {
 		return fmt.Errorf("create tables: %w", err)
 	}
 	// Commits move pages from the log to the file every 32 MB. The default of 4 MB took a

@@ -162,6 +162,7 @@ func TestRun(t *testing.T) {
 			{eventually: true, args: `replay --session again --parallel 3` + at, stdout: "2 runs: 2 identical\n"},
 			{args: `replay --session nope` + at, stdout: "0 runs: 0 identical\n", stderr: ".*nope.*"},
 			{eventually: true, args: `events tail --no-follow --execution $id --type daybook.execution.replayed.v1` + at, stdout: "(\\d+ .*execution.replayed +\\S+ identical, by anonymous over http\n){2}"},
+			{eventually: true, args: `exec show $id` + at, stdout: "(?s:.*)replay +identical at \\S+Z\n(?s:.*)"},
 			{args: `replay $id --step` + at, stdout: "TIME +STEP +WHAT +TEXT\n\\+0 ms +output +log .*\n(?s:.*)end +completed +0\\.\\d+\n$id  identical .*\n"},
 			{args: `replay $id --step --json` + at, stdout: `\{"kind":"output","offset_ms":0,"time":"\S+Z","line":1,"name":"log","text":".*\n(?s:.*)\{"kind":"end",.*\n\{"execution_id":"$id","verdict":"identical",.*\}\n`},
 			{args: `replay $id --what-if $same` + at, stdout: "$id  no difference in .*\nend\n  completed \\d.*\noutput\n  1 equal line\nglobals\n", stderr: "no global differs\n"},

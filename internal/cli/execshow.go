@@ -110,6 +110,9 @@ func (e shownExecution) print(out *terminal.Screen) {
 	if e.Artifacts > 0 {
 		field("artifacts", fmt.Sprintf("%d; daybook exec artifacts %s lists them", e.Artifacts, e.ExecutionID))
 	}
+	if r := e.Replay; r != nil {
+		field("replay", describeReplay(r, e.EngineID))
+	}
 	if e.Shredded != nil {
 		field("code", "shredded at "+e.Shredded.At)
 		return
@@ -127,6 +130,31 @@ func (e shownExecution) print(out *terminal.Screen) {
 			out.Printf("           … %d of %d bytes more; daybook exec get %s\n", rest, len(line), e.ExecutionID)
 		}
 	}
+}
+
+// describeReplay returns the newest verdict about a run of an engine in one line.
+func describeReplay(r *client.LastReplay, engineID *string) string {
+	text := strings.ReplaceAll(string(r.Verdict), "_", " ") + " at " + r.At
+	if r.EngineID != "" && engineID != nil && r.EngineID != *engineID {
+		text += ", by another engine"
+	}
+	switch {
+	case r.Reason != "":
+		text += ": " + r.Reason
+	case r.Part != "":
+		text += ": " + string(r.Part)
+	case r.Stopped:
+		text += ", up to where the run was stopped"
+	}
+	for _, n := range []struct {
+		what   string
+		number int64
+	}{{"line", r.Line}, {"call", int64(r.Call)}, {"artifact", int64(r.Artifact)}} {
+		if n.number > 0 {
+			text += fmt.Sprintf(", %s %d", n.what, n.number)
+		}
+	}
+	return text
 }
 
 type timeline struct {

@@ -19,6 +19,9 @@ import (
 // Execution is an execution with all its fields.
 type Execution = projections.ExecutionDetail
 
+// LastReplay is the newest verdict about the replay of an execution.
+type LastReplay = projections.LastReplay
+
 // ExecutionSummary is an execution in a list.
 type ExecutionSummary = projections.ExecutionSummary
 
