@@ -314,7 +314,7 @@ func (d *Daybook) checkComplete(stream string) error {
 	}
 	list, _ := d.damage.Findings()
 	for _, f := range list {
-		if f.IsKeyLost {
+		if f.IsKeyLost || f.Radius == damage.OfRun {
 			continue
 		}
 		if f.Stream == "" || (f.Stream == blobStream) == (stream == blobStream) {

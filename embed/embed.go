@@ -112,7 +112,7 @@ type Daybook struct {
 	shredder                  *retention.Shredder // nil without encrypted sessions
 	watching                  *backgroundTask     // waits for damage
 	watchingDisk              *backgroundTask
-	scrubbing                 *backgroundTask
+	scrubbing, sampling       *backgroundTask
 	trimming                  *backgroundTask // returns memory to the operating system
 	limiting                  *backgroundTask // adjusts the memory limit of the Go runtime
 	scrub                     *translog.Scrub // nil without a scrub
@@ -244,6 +244,7 @@ func (d *Daybook) close() error {
 	d.watching.end()
 	d.trimming.end()
 	d.scrubbing.end()
+	d.sampling.end()
 	if d.stopRunner != nil { // first: clients can follow the runs to their end
 		d.stopRunner()
 		<-d.runnerDone

@@ -38,6 +38,7 @@ func (c *collector) Collect(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(desc("projection_late_reads_total", "Reads over HTTP that waited 5 s for a position that was not applied to the projections."), prometheus.CounterValue, float64(c.d.lateReads.Load()))
 	out <- prometheus.MustNewConstMetric(desc("damage", "Findings of damage of the ledger; with any the server is read-only."), prometheus.GaugeValue, float64(c.d.damage.Count(damage.OfLedger)))
 	out <- prometheus.MustNewConstMetric(desc("damaged_blobs", "Heaps and texts that are known to be damaged; only requests and runs that need them fail."), prometheus.GaugeValue, float64(c.d.damage.Count(damage.OfBlob)))
+	out <- prometheus.MustNewConstMetric(desc("replay_differences", "Executions of the sample of --replay-sample whose replay differs from their record."), prometheus.GaugeValue, float64(c.d.damage.Count(damage.OfRun)))
 	if c.d.scrub != nil {
 		p := c.d.scrub.Progress()
 		out <- prometheus.MustNewConstMetric(desc("scrub_position", "Position that the current pass of the scrub has reached."), prometheus.GaugeValue, float64(p.Position))

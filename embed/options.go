@@ -87,6 +87,7 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	setDefault(&o.NATS.Replicas, 1)
 	setDefault(&o.Proof.ScrubEvents, 2000)
+	setDefault(&o.Proof.ReplaySample, 1000)
 	o.HTTP = o.HTTP.withDefaults()
 	o.Slots = o.Slots.withDefaults()
 	o.Runs = o.Runs.withDefaults()

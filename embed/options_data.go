@@ -60,6 +60,10 @@ type ProofOptions struct {
 	// compares with their hashes, at most 1 MiB per second. Default: 2,000. A negative
 	// number turns the scrub off.
 	ScrubEvents int
+	// ReplaySample makes the scrub replay one execution in so many, each once, while the server
+	// executes nothing. A difference is a finding of damage. Default: 1,000. A negative number
+	// replays none.
+	ReplaySample int
 }
 
 // validate returns the errors of the fields.
@@ -68,6 +72,7 @@ func (o ProofOptions) validate() error {
 		ofField("Proof.WitnessPolicy", translog.CheckWitnessPolicy(o.WitnessPolicy)),
 		ofField("Proof.WitnessURL", translog.CheckWitness(o.WitnessURL)),
 		optionRange[int]{least: 1, negative: "turns the scrub off"}.check("Proof.ScrubEvents", o.ScrubEvents),
+		optionRange[int]{least: 1, negative: "replays no sample"}.check("Proof.ReplaySample", o.ReplaySample),
 	)
 }
 

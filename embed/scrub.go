@@ -6,6 +6,7 @@ import (
 
 	"daybook/events"
 	"daybook/httpapi"
+	"daybook/internal/exec/replay"
 	"daybook/internal/lifecycle/damage"
 	"daybook/internal/spans"
 	"daybook/internal/store/streamfiles"
@@ -22,12 +23,47 @@ func (d *Daybook) startScrub(ctx context.Context) error {
 	if d.opts.NATS.URL == "" {
 		opts.Before = d.scrubFiles
 	}
+	if s := d.newSampler(); s != nil {
+		opts.Read = s.Offer
+		d.sampling = startTask(ctx, s.Run)
+	}
 	d.scrub = d.audit.NewScrub(opts)
 	d.scrubbing = startTask(ctx, func(ctx context.Context) {
 		_ = d.scrub.Run(ctx) // it returns only when ctx is done
 	})
 	return nil
 }
+
+// newSampler returns what replays a sample of the executions that the scrub reads, or nil if
+// this process replays none.
+func (d *Daybook) newSampler() *replay.Sampler {
+	if d.replays == nil || d.runner == nil || d.opts.Proof.ReplaySample < 0 {
+		return nil
+	}
+	return replay.NewSampler(replay.SamplerOptions{
+		Every: d.opts.Proof.ReplaySample, Logger: d.opts.Logger,
+		IsIdle: func() bool { return d.runner.Stats().InFlight == 0 },
+		IsReplayed: func(ctx context.Context, tenant, execution string) (bool, error) {
+			engine, err := d.pool.Engine(ctx, !d.opts.Runs.Stateless)
+			if err != nil {
+				return false, err
+			}
+			e, err := d.projections.Execution(ctx, tenant, execution)
+			return err == nil && e.Replay != nil && e.Replay.EngineID == engine.ID, err
+		},
+		Replay: func(ctx context.Context, tenant, execution string) error {
+			r, err := d.replays.Replay(ctx, tenant, execution, false, sampleActor)
+			if err == nil && r.Verdict == events.ReplayDifferent {
+				what := "the replay by this engine differs from the record: " + string(r.Difference.Part)
+				d.damage.Report(damage.Finding{Radius: damage.OfRun, Run: &damage.Run{Tenant: tenant, ExecutionID: execution}, What: what, By: damage.FoundByScrub})
+			}
+			return err
+		},
+	})
+}
+
+// sampleActor is the actor of the verdicts about the sample.
+var sampleActor = events.Actor{Principal: "daybook", Transport: "scrub"}
 
 // scrubFiles checks the files of the ledger before the NATS server reads them: that server
 // may loop forever over a position that does not exist. The block of each stream that may

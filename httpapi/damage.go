@@ -16,6 +16,8 @@ type Damage interface {
 	Findings() (list []damage.Finding, more int)
 	// Blobs returns the findings about heaps and texts that have not ended.
 	Blobs() []damage.Finding
+	// Count returns the number of findings of a radius that have not ended.
+	Count(damage.Radius) int
 	// Err returns the damage of the ledger in one sentence, or nil.
 	Err() error
 	// Advice tells the operator what to do about the damage. It is empty without damage.
@@ -30,7 +32,8 @@ func (a *api) damageRoutes(r *router) {
 	}
 	register(r, op("get-damage", "/api/ledger/damage", "Get the damage report",
 		"With a finding of radius ledger the server is read-only: runs and tags are refused with 503, intact events can be read, and /readyz answers 503. "+
-			"A finding of radius blob affects what needs that heap or text: runs that start from it and requests that read it are refused."), nil, a.getDamage)
+			"A finding of radius blob affects what needs that heap or text: runs that start from it and requests that read it are refused. "+
+			"A finding of radius run refuses nothing: the replay of that execution differs from its record."), nil, a.getDamage)
 	register(r, op("get-scrub", "/api/ledger/scrub", "Get the progress of the scrub",
 		"The scrub re-reads the ledger continuously at a limited rate and compares each event with the hash taken when it was recorded."), nil, a.getScrub)
 }
@@ -40,7 +43,7 @@ type DamageReport struct {
 	Damaged  bool             `json:"damaged" doc:"Whether there is a finding that has not ended."`
 	ReadOnly bool             `json:"read_only" doc:"Whether the ledger is damaged, which makes the server read-only."`
 	Findings []damage.Finding `json:"findings" doc:"Findings in the order found, at most 100 of each radius."`
-	More     int              `json:"more" doc:"Number of findings that are not listed, including those about blobs of other tenants."`
+	More     int              `json:"more" doc:"Number of findings that are not listed, including those about blobs and executions of other tenants."`
 	Advice   string           `json:"advice,omitempty" doc:"Recommended action."`
 }
 
@@ -52,15 +55,15 @@ func (a *api) getDamage(ctx context.Context, _ *struct{}) (*damageAnswer, error)
 		return &damageAnswer{Body: report}, nil
 	}
 	if list, more := a.damage.Findings(); len(list) > 0 {
-		// Only the tenant of a blob sees its hash.
+		// Only the tenant of a blob or execution sees its hash or id.
 		tenant := a.visibleTenant(ctx)
 		shown := slices.DeleteFunc(list, func(f damage.Finding) bool {
-			return tenant != "" && f.Blob != nil && f.Blob.Tenant != "" && f.Blob.Tenant != tenant
+			return tenant != "" && (f.Blob != nil && f.Blob.Tenant != "" && f.Blob.Tenant != tenant || f.Run != nil && f.Run.Tenant != tenant)
 		})
 		report.Findings, report.More = shown, more+len(list)-len(shown)
 	}
 	report.ReadOnly, report.Advice = a.damage.Err() != nil, a.damage.Advice()
-	report.Damaged = report.ReadOnly || len(a.damage.Blobs()) > 0
+	report.Damaged = report.ReadOnly || len(a.damage.Blobs()) > 0 || a.damage.Count(damage.OfRun) > 0
 	return &damageAnswer{Body: report}, nil
 }
 

@@ -30,10 +30,11 @@ type proofFlags struct {
 	WitnessPolicy string `name:"witness-policy" option:"Proof.WitnessPolicy" help:"File with the witnesses that cosign checkpoints, and how many of them must (C2SP tlog-policy)." placeholder:"FILE"`
 	WitnessURL    string `name:"witness-url" option:"Proof.WitnessURL" help:"URL that receives a copy of every signed checkpoint by POST, without proofs." placeholder:"URL"`
 	ScrubRate     int    `name:"scrub-rate" option:"Proof.ScrubEvents" help:"Events per second that the scrub re-reads and compares with their hashes, at most 1 MiB/s; 0 turns the scrub off." default:"2000" placeholder:"N"`
+	ReplaySample  int    `name:"replay-sample" option:"Proof.ReplaySample" help:"The scrub replays one execution in so many, each once, while the server executes nothing, and reports a difference like damage; 0 replays none." default:"1000" placeholder:"N"`
 }
 
 func (f proofFlags) options() embed.ProofOptions {
-	return embed.ProofOptions{KeyFile: f.AuditKey, SignedFile: f.Signed, WitnessPolicy: f.WitnessPolicy, WitnessURL: f.WitnessURL, ScrubEvents: zeroIsNone(f.ScrubRate)}
+	return embed.ProofOptions{KeyFile: f.AuditKey, SignedFile: f.Signed, WitnessPolicy: f.WitnessPolicy, WitnessURL: f.WitnessURL, ScrubEvents: zeroIsNone(f.ScrubRate), ReplaySample: zeroIsNone(f.ReplaySample)}
 }
 
 // storageFlags are the flags of embed.StorageOptions.

@@ -169,7 +169,11 @@ func (s *serverStatus) printDamage(out *terminal.Screen) {
 	switch {
 	case s.Damage.ReadOnly:
 		fmt.Fprintln(out, ledgerDamaged+".")
-	case s.Damage.Damaged:
+	case s.Damage.Damaged && slices.ContainsFunc(s.Damage.Findings, func(f damage.Finding) bool { return f.Radius == damage.OfBlob && f.Ended == nil }):
+		fmt.Fprintln(out, blobsDamaged+".")
+	case s.Damage.Damaged && len(s.Damage.Findings) > 0:
+		fmt.Fprintln(out, replaysDiffer+".")
+	case s.Damage.Damaged: // the findings are about other tenants
 		fmt.Fprintln(out, blobsDamaged+".")
 	case s.Ready:
 		fmt.Fprintln(out, "No damage found in the ledger.")
@@ -199,6 +203,7 @@ func (s *serverStatus) printDamage(out *terminal.Screen) {
 const (
 	ledgerDamaged = "READ-ONLY: the ledger is damaged"
 	blobsDamaged  = "DAMAGED: heaps or texts cannot be read; everything that does not need them works"
+	replaysDiffer = "DIFFERENT: replays of executions differ from their records; everything works"
 )
 
 // damageNotice returns a headline and lines about damage that was found at start. The
@@ -210,11 +215,13 @@ func damageNotice(book *embed.Daybook) (headline string, findings []string) {
 			continue
 		}
 		findings = append(findings, "damaged: "+f.String())
-		if headline != ledgerDamaged {
-			headline = blobsDamaged
-		}
-		if f.Radius == damage.OfLedger {
+		switch {
+		case f.Radius == damage.OfLedger:
 			headline = ledgerDamaged
+		case f.Radius == damage.OfBlob && headline != ledgerDamaged:
+			headline = blobsDamaged
+		case headline == "":
+			headline = replaysDiffer
 		}
 	}
 	if more > 0 {

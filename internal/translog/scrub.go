@@ -44,6 +44,8 @@ type ScrubOptions struct {
 	Before func(ctx context.Context, pace func(ctx context.Context, bytes int64) error) error
 	// Found is called with the first and the last position of each finding. what describes it.
 	Found func(first, last uint64, what string)
+	// Read, if set, is called with each event that was read. It MUST NOT block or change it.
+	Read func(e *events.Event)
 	// FoundBlob is called with each heap that cannot be read.
 	FoundBlob func(b events.LostBlob, err error)
 }
@@ -212,8 +214,11 @@ func (p *pass) readLeaves(ctx context.Context, last uint64) (*readTileLeaves, er
 			if err := s.pace(ctx, int64(len(m.Body))); err != nil {
 				return nil, err
 			}
-			if err := leaves.add(m); err != nil {
+			e, err := leaves.add(m)
+			if err != nil {
 				s.found(m.Seq, m.Seq, "the event cannot be read: "+err.Error())
+			} else if s.opts.Read != nil {
+				s.opts.Read(&e)
 			}
 			s.note(func(g *ScrubProgress) { g.Events++ })
 		}

@@ -90,21 +90,21 @@ type namedHeap struct {
 	tenant, sha256 string
 }
 
-func (r *readTileLeaves) add(m events.Stored) error {
+// add hashes the next event and decodes it.
+func (r *readTileLeaves) add(m events.Stored) (e events.Event, err error) {
 	leaf, buf, err := proof.HashLeaf(r.buf, eventproof.RecordOf(m))
 	if r.buf = buf; err != nil {
-		return err
+		return e, err
 	}
-	e, err := events.Decode(m.Seq, m.Message())
-	if err != nil {
-		return err
+	if e, err = events.Decode(m.Seq, m.Message()); err != nil {
+		return e, err
 	}
 	i := int(m.Seq - r.first)
 	r.hashes[i], r.known[i] = leaf, true
 	if d := events.EndingOf(e.Data); d != nil && d.Heap != nil { // a failed run may have left a heap, too
 		r.heaps = append(r.heaps, namedHeap{i, e.Tenant, d.Heap.SHA256})
 	}
-	return nil
+	return e, nil
 }
 
 // compareLeaves compares events with stored leaves, 32 bytes each, and verifies the heaps of those
@@ -350,7 +350,7 @@ func (p *pass) hashEvents(ctx context.Context, index uint64) (*proof.Hash, error
 			if err := s.pace(ctx, int64(len(m.Body))); err != nil {
 				return nil, err
 			}
-			if leaves.add(m) != nil {
+			if _, err := leaves.add(m); err != nil {
 				return nil, nil //nolint:nilerr // the pass reports the event
 			}
 			at = m.Seq

@@ -27,6 +27,7 @@
 //   - linediff.go: compares two outputs by lines
 //   - heaps.go: lists the globals of heaps, which runs no code of their scripts; names the
 //     first global that differs in the heaps of a run and its replay
+//   - sampler.go: Sampler: replays a sample of all executions while the server is idle
 //   - rebuild.go: replays a run from a heap that takes the place of the recorded one, for the
 //     migration of heaps to another engine
 //   - gate.go: limits how many replays and lists of globals run at a time, and shares them

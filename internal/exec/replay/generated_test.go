@@ -1,21 +1,26 @@
 package replay_test
 
 import (
+	"crypto/sha512"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
 	"daybook/events"
 	"daybook/internal/dev/tier"
 	"daybook/internal/exec/worker"
+	"daybook/internal/modules"
+	"daybook/internal/modules/tarballtest"
 	"daybook/ledger"
 	"daybook/runner"
 )
 
-// generator writes random programs: timers, promises, randomness, dates, host calls,
-// generators, classes, closures, collections, regular expressions and errors. The text of a
-// program depends only on the seed.
+// generator writes random programs: timers, promises, randomness, dates, host calls, fetches,
+// modules, generators, classes, closures, collections, regular expressions and errors. The
+// text of a program depends only on the seed.
 type generator struct {
 	r     *rand.Rand
 	names int
@@ -64,7 +69,7 @@ func (g *generator) value() string {
 func (g *generator) statement() string {
 	g.depth++
 	defer func() { g.depth-- }()
-	kind := g.r.IntN(15)
+	kind := g.r.IntN(18)
 	if g.depth > 3 {
 		kind = g.r.IntN(4)
 	}
@@ -100,14 +105,60 @@ func (g *generator) statement() string {
 		return fmt.Sprintf("console.log(JSON.stringify(await mcp.shop.price({ n: %d })));", g.r.IntN(100))
 	case 13:
 		return fmt.Sprintf("await Promise.all([mcp.shop.price({ a: %d }), mcp.shop.buy({ b: %d }).catch(e => e.message)].map(async p => console.log(typeof await p, Date.now())));", g.r.IntN(9), g.r.IntN(9))
+	case 14:
+		return fmt.Sprintf("{ const r = await fetch(`https://example.com/${%s}`, { method: %q, headers: { a: `${Math.random()}` } }); console.log(r.status, [...r.headers], %s); }",
+			g.value(), g.pick("GET", "POST"), g.pick("await r.text()", "(await r.json()).n + Date.now()", "new Uint8Array(await r.arrayBuffer()).length"))
+	case 15:
+		return fmt.Sprintf("{ const m = await import(%q); console.log(m.next(%s), m.default.made); kept.push(m.words.join()); }", g.pick("counter", "npm:counter@1", "npm:counter@^2"), g.value())
+	case 16:
+		return fmt.Sprintf("await import(%q).then(m => kept.push(Object.keys(m).length), e => console.log(e.message));", g.pick("fails", "missing", "words/list.json", "node:path", "./helper.ts"))
 	default:
 		return fmt.Sprintf("for (const x of [1, 2]) { %s }", g.statement())
+	}
+}
+
+// files are the files of every generated run.
+var files = map[string]string{"helper.ts": "import { words } from 'words'; export const help = (n: number): string => words[n % words.length] + Math.random()"}
+
+// packages are the admitted packages, by NAME@VERSION.
+var packages = map[string]map[string]string{
+	"counter@1.0.0": {"index.js": "import { words } from 'words'; class Counter { static made = 0; n = Math.random(); constructor() { Counter.made++ } } let last = new Counter(); export const next = x => { last = new Counter(); return [x, last.n, Date.now()] }; export { words }; export default Counter"},
+	"counter@2.0.0": {"index.js": "const { words } = require('words'); exports.words = words; exports.next = x => `${words.length} ${x}`; exports.made = Math.random(); setTimeout(() => console.log('a module waits'), 3)"},
+	"words@1.0.0":   {"index.js": "exports.words = require('./list.json').words.map(w => w.replace(/[aeiou]/g, c => c + Math.random().toFixed(1)))", "list.json": `{"words":["tea","salt"]}`},
+	"fails@1.0.0":   {"index.js": "throw new RangeError('not today ' + Math.random())"},
+}
+
+// admitPackages admits packages, whose dependency is words.
+func (s *testServer) admitPackages() {
+	s.t.Helper()
+	d := &events.ModuleAdmitted{Specifier: "all", Registry: "https://example.com", Actor: events.Actor{Principal: "tester", Transport: "embed"}}
+	for _, id := range slices.Sorted(maps.Keys(packages)) {
+		name, version, _ := strings.Cut(id, "@")
+		all := maps.Clone(packages[id])
+		all["package.json"] = fmt.Sprintf(`{"name":%q,"version":%q}`, name, version)
+		packed := tarballtest.Pack(all)
+		ref, err := s.ledger.StoreTarball(s.t.Context(), events.DefaultTenant, packed)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		p := events.AdmittedPackage{Name: name, Version: version, Direct: true, SHA512: fmt.Sprintf("%x", sha512.Sum512(packed)), Tarball: ref, Files: len(all)}
+		if name == "counter" {
+			p.Dependencies = []events.ModuleDependency{{Name: "words", Package: "words@1.0.0"}}
+		}
+		d.Packages = append(d.Packages, p)
+	}
+	if _, err := s.ledger.AdmitModules(s.t.Context(), events.DefaultTenant, 0, d); err != nil {
+		s.t.Fatal(err)
 	}
 }
 
 // program returns a program.
 func (g *generator) program() string {
 	var b strings.Builder
+	if g.r.IntN(4) == 0 {
+		n := g.name()
+		fmt.Fprintf(&b, "import %s, { words as w_%s } from %q;\nimport { help as h_%s } from './helper.ts';\nconsole.log(w_%s, h_%s(%d));\n", n, n, g.pick("counter", "npm:counter@1"), n, n, n, g.r.IntN(9))
+	}
 	b.WriteString("var kept = globalThis.kept ?? [];\n")
 	for range 2 + g.r.IntN(8) {
 		b.WriteString(g.statement() + "\n")
@@ -132,7 +183,12 @@ func (g *generator) program() string {
 // Generated programs, every second of which continues from the heap of the one before, are
 // replayed identically in two other pools of workers.
 func TestGeneratedPrograms(t *testing.T) {
-	s := newTestServer(t)
+	pool := newPool(t)
+	lock := &modules.Lock{}
+	s := newTestServerOn(t, pool, pool, func(o *runner.Options) { o.Modules = lock })
+	lock.Admitted, lock.Texts = s.ledger, s.store
+	s.tools.site = `{"status":200,"statusText":"OK","url":"https://example.com/a","redirected":false,"headers":[["x-count","1"]],"body":{"text":"{\"n\":7}"}}`
+	s.admitPackages()
 	others := []*worker.Pool{newPool(t), newPool(t)}
 	const seed = 20261128
 	var parent string
@@ -141,6 +197,7 @@ func TestGeneratedPrograms(t *testing.T) {
 		g := &generator{r: rand.New(rand.NewPCG(seed, uint64(i)))}
 		code := g.program()
 		rec := s.run(code, func(sub *ledger.Submission) {
+			sub.Files = files
 			if i%2 == 1 {
 				sub.Heap = parent
 			}

@@ -460,6 +460,55 @@ func TestReplayReportsTheFirstDifference(t *testing.T) {
 	}
 }
 
+// changedAnswers changes the answers to host calls as they are read from the ledger.
+type changedAnswers struct {
+	*jetstream.Store
+	change func(*events.HostReturned)
+}
+
+func (c changedAnswers) Execution(ctx context.Context, tenant, execution string) ([]events.Event, error) {
+	list, err := c.Store.Execution(ctx, tenant, execution)
+	for i := range list {
+		if d, ok := list[i].Data.(*events.HostReturned); ok {
+			c.change(d)
+		}
+	}
+	return list, err
+}
+
+// One changed byte in a recorded answer, with its hash, is the first difference. Without its
+// hash it is damage.
+func TestReplayFindsAChangedAnswer(t *testing.T) {
+	s := newTestServer(t)
+	s.tools.site = `{"status":200,"statusText":"OK","url":"https://example.com/a","redirected":false,"headers":[],"body":{"text":"seven"}}`
+	for code, test := range map[string]struct{ old, new, want string }{
+		`console.log("asks"); console.log(await (await fetch("https://example.com/a")).text()); 1`: {"seven", "sever", `different: output line 2: "seven", "sever"`},
+		`console.log((await mcp.shop.price({ of: "tea" })).given.of); 1`:                           {"tea", "teb", `different: output line 1: "tea", "teb"`},
+	} {
+		rec := s.run(code)
+		for _, hashed := range []bool{true, false} {
+			book := ledger.New(changedAnswers{s.store, func(d *events.HostReturned) {
+				text := strings.Replace(d.Content.Plain.Result.Text, test.old, test.new, 1)
+				d.Content = events.Plain(events.HostReturnedContent{Result: &events.Body{Text: text}, Requests: d.Content.Plain.Requests})
+				if hashed {
+					d.ResultSHA256 = events.Hash([]byte(text))
+				}
+			}}, ledger.Options{Logger: storetest.Logger(t)})
+			changed, err := book.Recording(t.Context(), events.DefaultTenant, rec.Request.ExecutionID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := test.want
+			if !hashed {
+				want = "not_replayed: damaged"
+			}
+			if got := describe(s.replay(changed, s.pool)); !strings.HasPrefix(got, want) {
+				t.Errorf("%s: %s, want %s", code, got, want)
+			}
+		}
+	}
+}
+
 // withoutCalls returns a recording without its calls from a number on.
 func withoutCalls(rec *ledger.Recording, from int) *ledger.Recording {
 	c := *rec

@@ -30,15 +30,20 @@ const (
 	OfLedger Radius = "ledger"
 	// OfBlob affects only operations that need a certain heap or text.
 	OfBlob Radius = "blob"
+	// OfRun affects nothing but the trust in one execution: its replay differs from its
+	// record.
+	OfRun Radius = "run"
 )
 
 // Finding is one problem with the stored data.
 type Finding struct {
 	// Radius is the affected part. Report replaces an empty Radius with OfLedger.
-	Radius Radius `json:"radius" enum:"ledger,blob" doc:"Affected part: ledger makes the server read-only, blob affects only operations that need that heap or text."`
+	Radius Radius `json:"radius" enum:"ledger,blob,run" doc:"Affected part: ledger makes the server read-only, blob affects only operations that need that heap or text, and run affects no operation: the replay of that execution differs from its record."`
 	// Blob is the damaged heap or text, if it is known. Its kind is heap, text, or base
 	// for a heap that others are stored against.
 	Blob *events.LostBlob `json:"blob,omitempty" doc:"Damaged heap or text; kind base is a heap that others are stored against."`
+	// Run is the execution whose replay differs from its record.
+	Run *Run `json:"run,omitempty" doc:"Execution whose replay differs from its record."`
 	// Stream is a volume of the ledger or the store of blobs, or empty if the finding
 	// concerns no stream.
 	Stream string `json:"stream,omitempty"`
@@ -59,9 +64,17 @@ type Finding struct {
 	Repair string     `json:"repair,omitempty" doc:"Description of how the damage ended."`
 }
 
+// Run identifies an execution.
+type Run struct {
+	Tenant      string `json:"tenant"`
+	ExecutionID string `json:"execution_id"`
+}
+
 // String describes the problem and its place.
 func (f Finding) String() string {
 	switch {
+	case f.Run != nil:
+		return fmt.Sprintf("execution %s of tenant %s: %s", f.Run.ExecutionID, f.Run.Tenant, f.What)
 	case f.Blob != nil && f.Blob.Tenant != "":
 		return fmt.Sprintf("%s %s of tenant %s: %s", f.Blob.Kind, f.Blob.SHA256, f.Blob.Tenant, f.What)
 	case f.Blob != nil:
@@ -84,15 +97,20 @@ const keyAdvice = "put the file of a key that signs the ledger in the place of t
 // BlobAdvice tells the operator how to recover from a damaged heap or text.
 const BlobAdvice = "run the script that made the heap again, which stores it again if the run leaves the same heap; reset a session that continues from the heap; restore the data directory from a backup; or start once with --accept-damage to record the loss"
 
+// RunAdvice tells the operator what to do about an execution whose replay differs.
+const RunAdvice = "look at the difference with daybook replay ID --step; if the script depends on what no engine repeats (docs/guides/replaying.md lists it), the record is sound; otherwise compare the run with an export or a backup, and report a fault of this program"
+
 // State is the list of findings since the start of the process. It is safe for
 // concurrent use.
 type State struct {
 	mu       sync.Mutex
 	findings []Finding
-	// unlistedLedger counts unlisted findings about the ledger. unlisted holds the blobs of
+	// unlistedLedger and unlistedRuns count unlisted findings about the ledger and about
+	// executions. unlisted holds the blobs of
 	// unlisted findings that have not ended. The zero LostBlob stands for all findings without
 	// a known blob.
 	unlistedLedger int
+	unlistedRuns   int
 	unlisted       map[events.LostBlob]bool
 	found          chan struct{} // closed by the first finding about the ledger
 }
@@ -148,6 +166,10 @@ func (s *State) countUnlisted(f Finding) (news bool) {
 		s.unlistedLedger++
 		return true
 	}
+	if f.Radius == OfRun {
+		s.unlistedRuns++
+		return true
+	}
 	var blob events.LostBlob // stays zero for a finding without a known blob
 	if f.Blob != nil {
 		blob = *f.Blob
@@ -162,6 +184,8 @@ func (f Finding) isRepeatOf(k Finding) bool {
 	switch {
 	case f.Radius != k.Radius || k.Ended != nil:
 		return false
+	case f.Run != nil:
+		return *f.Run == *k.Run
 	case f.Blob != nil || k.Blob != nil:
 		return f.Blob != nil && k.Blob != nil && *f.Blob == *k.Blob
 	}
@@ -207,7 +231,7 @@ func (s *State) EndBlobFindings(how string, match func(Finding) bool) (ended boo
 func (s *State) Findings() (list []Finding, more int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.findings), s.unlistedLedger + len(s.unlisted)
+	return slices.Clone(s.findings), s.unlistedLedger + s.unlistedRuns + len(s.unlisted)
 }
 
 // Found returns a channel that is closed when the ledger is found damaged.
@@ -245,6 +269,8 @@ func (s *State) Advice() string {
 		return RecoveryAdvice
 	case len(s.Blobs()) > 0:
 		return BlobAdvice
+	case s.Count(OfRun) > 0:
+		return RunAdvice
 	}
 	return ""
 }
@@ -253,10 +279,7 @@ func (s *State) Advice() string {
 func (s *State) Count(r Radius) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n := s.unlistedLedger
-	if r == OfBlob {
-		n = len(s.unlisted)
-	}
+	n := map[Radius]int{OfLedger: s.unlistedLedger, OfBlob: len(s.unlisted), OfRun: s.unlistedRuns}[r]
 	for _, f := range s.findings {
 		if f.Radius == r && f.Ended == nil {
 			n++

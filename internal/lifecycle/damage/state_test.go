@@ -99,3 +99,27 @@ func TestAdvice(t *testing.T) {
 		t.Errorf("without damage: %s", advice)
 	}
 }
+
+// Findings about executions refuse nothing, and their number is bounded.
+func TestFindingsAboutExecutions(t *testing.T) {
+	t.Parallel()
+	s := damage.NewState()
+	of := func(id int) damage.Finding {
+		return damage.Finding{Radius: damage.OfRun, Run: &damage.Run{Tenant: "acme", ExecutionID: strconv.Itoa(id)}, What: "the replay differs", By: damage.FoundByScrub}
+	}
+	if !s.Report(of(1)) || s.Report(of(1)) {
+		t.Error("a repeated finding is not recognized")
+	}
+	if s.Damaged() || s.Err() != nil || s.ReadOnly() != nil || len(s.Blobs()) != 0 || s.Advice() != damage.RunAdvice {
+		t.Errorf("damaged %t, %v, %s", s.Damaged(), s.Err(), s.Advice())
+	}
+	for id := range 200 {
+		s.Report(of(id))
+	}
+	if list, more := s.Findings(); len(list) != 100 || more != 100 || s.Count(damage.OfRun) != 200 || s.Count(damage.OfLedger) != 0 {
+		t.Errorf("%d listed, %d more, %d in all", len(list), more, s.Count(damage.OfRun))
+	}
+	if got := of(1).String(); got != "execution 1 of tenant acme: the replay differs" {
+		t.Error(got)
+	}
+}

@@ -159,6 +159,8 @@ func (c *catalog) event(dir string, typ events.Type) (*eventDoc, error) {
 		e.About = "the stream of `volume`"
 	} else if name := memberWith(e.Example.Body, about); name != "" {
 		e.About = "`" + name + "`"
+	} else if about == "lock" {
+		e.About = "the constant `lock`"
 	}
 	e.Routes = []route{routeOf(decoded)}
 	if reset, ok := decoded.Data.(*events.SessionReset); ok {
