@@ -116,3 +116,25 @@ func TestBodyWithoutMemoryIsRejected(t *testing.T) {
 		}
 	}
 }
+
+// A structured clone of an object with content that it cannot copy is an error, not an empty
+// object.
+func TestObjectsWithoutClones(t *testing.T) {
+	for _, source := range []string{
+		"new Headers({ a: '1' })", "new Request('http://a/')", "new Response('x')", "new FormData()", "new ReadableStream()", "new WritableStream()",
+		"new TransformStream()", "new Event('x')", "AbortSignal.abort()", "new AbortController()", "new URL('http://a/')", "new URLSearchParams('a=1')",
+		"new MessageChannel().port1", "[new (class extends Headers {})()]",
+	} {
+		want := "DataCloneError"
+		if r := run(t, v8.Config{}, "const value = "+source+"; try { structuredClone({ value }); 'no error' } catch (error) { error.name }"); r.text != want {
+			t.Errorf("%s: %s", source, firstLine(r.text))
+		}
+	}
+	r := run(t, v8.Config{}, `
+		const file = new File(["ab"], "name", { type: "a/b", lastModified: 5 });
+		const copy = structuredClone([file])[0];
+		[copy !== file, copy instanceof File, copy.name, copy.type, copy.lastModified, await copy.text()].join()`)
+	if r.text != "true,true,name,a/b,5,ab" {
+		t.Error(r.text)
+	}
+}

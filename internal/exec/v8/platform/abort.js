@@ -6,7 +6,7 @@
 
 const { domError, isObject, newList, invalidArgument } = platform;
 const {
-  illegalInvocation, illegalConstructor, requireArguments, iteratorOf, toSequence, toInteger, expose, defineInspection,
+  illegalInvocation, illegalConstructor, requireArguments, iteratorOf, toSequence, toInteger, expose, defineInspection, refuseClones,
 } = platform.load("webidl");
 const { Event, EventTarget, targetState, countListeners, fire, defineHandler } = platform.load("events");
 
@@ -231,6 +231,7 @@ class AbortController {
 const controllerSignal = AbortController.signal;
 delete AbortController.signal;
 expose(AbortController, "AbortController", { abort: 0 });
+refuseClones((value) => signalState(value) !== undefined || controllerSignal(value) !== undefined);
 defineInspection(AbortController, "AbortController", (controller) => {
   const signal = controllerSignal(controller);
   return signal && { signal };

@@ -26,15 +26,6 @@ const extractForm = (form) => {
   return contentOf(newBody(bytes), type);
 };
 
-const isParams = (value) => {
-  try {
-    platform.load("url").paramsState(value);
-    return true;
-  } catch {
-    return false;
-  }
-};
-
 const extractParams = (params) => {
   const { paramsState, serializeQuery } = platform.load("url");
   return contentOf(newBody(blobs.encodeText(serializeQuery(paramsState(params).list))), "application/x-www-form-urlencoded;charset=UTF-8");
@@ -53,7 +44,7 @@ const convert = (value) => {
     if (blobs.isBlob(value)) return () => extractBlob(value);
     if (bytesOf(value) !== undefined) return () => contentOf(newBody(blobs.copyBytes(bytesOf(value))), undefined);
     if (platform.load("formdata").internal.isForm(value)) return () => extractForm(value);
-    if (isParams(value)) return () => extractParams(value);
+    if (platform.load("url").isParams(value)) return () => extractParams(value);
     if (streams().isReadableStream(value)) return () => extractStream(value);
   }
   const text = toUSVString(value);

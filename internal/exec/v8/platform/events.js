@@ -5,7 +5,7 @@
 
 const { ReflectApply, ObjectCreate, ObjectDefineProperty, TypeError, codedError, domError, invalidArgument, isObject, newList } = platform;
 const {
-  illegalInvocation, requireArguments, toDictionary, toUSVString, expose, defineConstants, defineInspection,
+  illegalInvocation, requireArguments, toDictionary, toUSVString, expose, defineConstants, defineInspection, refuseClones,
 } = platform.load("webidl");
 
 const mapGet = platform.method("Map.prototype", "get");
@@ -120,6 +120,7 @@ const trusted = {
 
 expose(Event, "Event", { constructor: 1, initEvent: 1 });
 defineConstants(Event, phases);
+refuseClones((value) => eventState(value) !== undefined);
 defineInspection(Event, "Event", (event) => {
   const state = eventState(event);
   return state && { type: state.type, defaultPrevented: state.isCanceled, cancelable: state.cancelable, timeStamp: state.timeStamp };

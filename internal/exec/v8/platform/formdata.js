@@ -1,7 +1,7 @@
 // FormData of the XMLHttpRequest standard, and its two forms as bytes.
 
 const { TypeError, isObject, newList, Uint8Array, host, replaceText } = platform;
-const { illegalInvocation, toUSVString, countArguments, expose, define, definePairs, defineLevelInspection } = platform.load("webidl");
+const { illegalInvocation, toUSVString, countArguments, expose, define, definePairs, defineLevelInspection, refuseClones } = platform.load("webidl");
 const indexOf = platform.method("String.prototype", "indexOf");
 const { internal: blobs } = platform.load("blob");
 const { encodeText, decodeText, concatBytes, view } = blobs;
@@ -30,6 +30,7 @@ const readEntry = (args, method) => {
   return entryOf(name, value, args.length > 2 && args[2] !== undefined ? toUSVString(args[2]) : undefined);
 };
 
+let isForm;
 let entriesOf;
 let wrap;
 
@@ -37,8 +38,9 @@ class FormData {
   #entries = newList();
 
   static {
+    isForm = (value) => isObject(value) && #entries in value;
     entriesOf = (form) => {
-      if (!isObject(form) || !(#entries in form)) throw illegalInvocation();
+      if (!isForm(form)) throw illegalInvocation();
       return form.#entries;
     };
     wrap = (entries) => {
@@ -109,6 +111,7 @@ class FormData {
   }
 }
 expose(FormData, "FormData");
+refuseClones(isForm);
 definePairs(FormData, "FormData", entriesOf);
 defineLevelInspection(FormData, "FormData", (form) => {
   const entries = entriesOf(form);
@@ -290,15 +293,6 @@ const parseURLEncoded = (bytes) => {
     start = end + 1;
   }
   return wrap(entries);
-};
-
-const isForm = (value) => {
-  try {
-    entriesOf(value);
-    return true;
-  } catch {
-    return false;
-  }
 };
 
 const internal = { __proto__: null, isForm, serialize, parseMultipart, parseURLEncoded };

@@ -5,7 +5,7 @@
 // decides what it may contain.
 
 const { TypeError, isObject, newList, matches, ReflectOwnKeys, ObjectGetOwnPropertyDescriptor } = platform;
-const { illegalInvocation, toByteString, countArguments, iteratorOf, toSequence, expose, define, definePairs, defineLevelInspection } = platform.load("webidl");
+const { illegalInvocation, toByteString, countArguments, iteratorOf, toSequence, expose, define, definePairs, defineLevelInspection, refuseClones } = platform.load("webidl");
 const toLowerCase = platform.method("String.prototype", "toLowerCase");
 const slice = platform.method("String.prototype", "slice");
 const charCodeAt = platform.method("String.prototype", "charCodeAt");
@@ -134,8 +134,10 @@ class Headers {
   #state = { __proto__: null, list: newList(), guard: "none", pairs: undefined };
 
   static {
+    const isOwn = (value) => isObject(value) && #state in value;
+    refuseClones(isOwn);
     stateOf = (headers) => {
-      if (!isObject(headers) || !(#state in headers)) throw illegalInvocation();
+      if (!isOwn(headers)) throw illegalInvocation();
       return headers.#state;
     };
     wrap = (list, guard) => {

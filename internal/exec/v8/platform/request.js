@@ -1,7 +1,7 @@
 // Request of the Fetch standard. It describes a request; fetch sends it.
 
 const { TypeError, isObject, matches, newList } = platform;
-const { illegalInvocation, toUSVString, toByteString, countArguments, toInit, expose, defineLevelInspection } = platform.load("webidl");
+const { illegalInvocation, toUSVString, toByteString, countArguments, toInit, expose, defineLevelInspection, refuseClones } = platform.load("webidl");
 const { internal: headersOf, Headers } = platform.load("headers");
 const bodies = platform.load("body");
 const parse = (text) => platform.load("fetchurl").parse(text);
@@ -241,6 +241,7 @@ bodies.addMethods(Request, (request) => {
   return { __proto__: null, body: state.body, type: () => headersOf.getFrom(state.list, "content-type") };
 });
 expose(Request, "Request");
+refuseClones(isRequest);
 defineLevelInspection(Request, "Request", (request) => {
   const state = stateOf(request);
   return {

@@ -1,7 +1,7 @@
 // Response of the Fetch standard.
 
 const { TypeError, RangeError, isObject, matches, original } = platform;
-const { illegalInvocation, toUSVString, toByteString, toUnsigned, countArguments, toInit, expose, defineLevelInspection } = platform.load("webidl");
+const { illegalInvocation, toUSVString, toByteString, toUnsigned, countArguments, toInit, expose, defineLevelInspection, refuseClones } = platform.load("webidl");
 const { internal: headersOf, Headers } = platform.load("headers");
 const bodies = platform.load("body");
 const stringify = original("JSON", "stringify");
@@ -49,8 +49,10 @@ class Response {
   #state = newState();
 
   static {
+    const isOwn = (value) => isObject(value) && #state in value;
+    refuseClones(isOwn);
     stateOf = (response) => {
-      if (!isObject(response) || !(#state in response)) throw illegalInvocation();
+      if (!isOwn(response)) throw illegalInvocation();
       return response.#state;
     };
     wrap = (state) => {

@@ -5,7 +5,7 @@ const {
   TypeError, RangeError, isObject, invalidArgument, codedError, ReflectApply, ObjectCreate, ObjectSetPrototypeOf, SymbolIterator, newList,
   bytesOf,
 } = platform;
-const { expose, define, defineLevelInspection, illegalInvocation } = platform.load("webidl");
+const { expose, define, defineLevelInspection, illegalInvocation, refuseClones } = platform.load("webidl");
 const { resolved, rejected, then, newDeferred, markHandled, nothing } = platform.load("promises");
 const { invalidState, badValue, readStrategy, extractHighWaterMark, readCallback } = platform.load("streams_core");
 const state = platform.load("streams_state");
@@ -20,14 +20,7 @@ const AsyncIteratorPrototype = platform.ObjectGetPrototypeOf(platform.ObjectGetP
 const secret = { __proto__: null };
 let recordOf;
 let objectOf;
-const isReadableStream = (value) => {
-  try {
-    recordOf(value);
-    return true;
-  } catch {
-    return false;
-  }
-};
+let isReadableStream;
 
 const startSource = (stream, source, strategy) => {
   const given = source === undefined ? null : source;
@@ -88,8 +81,9 @@ const teeObjects = (stream) => {
 class ReadableStream {
   #record;
   static {
+    isReadableStream = (value) => isObject(value) && #record in value;
     recordOf = (object) => {
-      if (!isObject(object) || !(#record in object)) throw illegalInvocation("ReadableStream");
+      if (!isReadableStream(object)) throw illegalInvocation("ReadableStream");
       return object.#record;
     };
     objectOf = (record) => {
@@ -173,6 +167,7 @@ class ReadableStream {
   }
 }
 expose(ReadableStream, "ReadableStream");
+refuseClones(isReadableStream);
 define(ReadableStream.prototype, SymbolAsyncIterator, ReadableStream.prototype.values, false);
 defineLevelInspection(ReadableStream, "ReadableStream", (object) => {
   const stream = recordOf(object);

@@ -10,14 +10,7 @@ const { toView, toLength } = platform.load("streams_views");
 const { links } = platform.load("streams_default");
 
 let readerOf;
-const isReader = (object) => {
-  try {
-    readerOf(object);
-    return true;
-  } catch {
-    return false;
-  }
-};
+let isReader;
 
 // readInto asks for bytes in a view.
 const readInto = (reader, view, min, request) => {
@@ -57,8 +50,9 @@ const readPromise = (reader, value, options) => {
 class ReadableStreamBYOBReader {
   #record;
   static {
+    isReader = (value) => isObject(value) && #record in value;
     readerOf = (object) => {
-      if (!isObject(object) || !(#record in object)) throw illegalInvocation("ReadableStreamBYOBReader");
+      if (!isReader(object)) throw illegalInvocation("ReadableStreamBYOBReader");
       return object.#record;
     };
   }

@@ -169,22 +169,16 @@ const readPromise = (reader) => {
 };
 
 let readerOf;
-const isReader = (object) => {
-  try {
-    readerOf(object);
-    return true;
-  } catch {
-    return false;
-  }
-};
+let isReader;
 // streams.js sets this function: it returns the record of a ReadableStream, or undefined.
 const links = { __proto__: null, streamRecord: undefined };
 
 class ReadableStreamDefaultReader {
   #record;
   static {
+    isReader = (value) => isObject(value) && #record in value;
     readerOf = (object) => {
-      if (!isObject(object) || !(#record in object)) throw illegalInvocation("ReadableStreamDefaultReader");
+      if (!isReader(object)) throw illegalInvocation("ReadableStreamDefaultReader");
       return object.#record;
     };
   }

@@ -5,7 +5,7 @@
 // {stream, transform, flush, cancel, finish, object}: finish is set when it begins to end.
 
 const { RangeError, isObject, invalidArgument, ReflectApply } = platform;
-const { expose, defineLevelInspection, illegalInvocation, illegalConstructor } = platform.load("webidl");
+const { expose, defineLevelInspection, illegalInvocation, illegalConstructor, refuseClones } = platform.load("webidl");
 const { resolved, rejected, newDeferred, markHandled, then } = platform.load("promises");
 const {
   invalidState, badValue, readStrategy, extractHighWaterMark, extractSizeAlgorithm, readCallback, promiseCall, uponPromise,
@@ -220,8 +220,10 @@ let recordOf;
 class TransformStream {
   #record;
   static {
+    const isOwn = (value) => isObject(value) && #record in value;
+    refuseClones(isOwn);
     recordOf = (object) => {
-      if (!isObject(object) || !(#record in object)) throw illegalInvocation("TransformStream");
+      if (!isOwn(object)) throw illegalInvocation("TransformStream");
       return object.#record;
     };
   }

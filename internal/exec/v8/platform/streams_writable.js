@@ -5,7 +5,7 @@
 // promises. A writer is a record {stream, ready, closed}.
 
 const { RangeError, isObject, invalidArgument, ReflectApply } = platform;
-const { expose, defineLevelInspection, illegalInvocation, illegalConstructor } = platform.load("webidl");
+const { expose, defineLevelInspection, illegalInvocation, illegalConstructor, refuseClones } = platform.load("webidl");
 const { resolved, rejected, newDeferred, markHandled, nothing } = platform.load("promises");
 const {
   invalidState, badValue, newQueue, queueLength, push, peek, shift, dequeueValue, enqueueValueWithSize, resetQueue,
@@ -354,20 +354,14 @@ const startSink = (stream, sink, strategy) => {
 
 let recordOf;
 let objectOf;
-const isStream = (object) => {
-  try {
-    recordOf(object);
-    return true;
-  } catch {
-    return false;
-  }
-};
+let isStream;
 
 class WritableStream {
   #record;
   static {
+    isStream = (value) => isObject(value) && #record in value;
     recordOf = (object) => {
-      if (!isObject(object) || !(#record in object)) throw illegalInvocation("WritableStream");
+      if (!isStream(object)) throw illegalInvocation("WritableStream");
       return object.#record;
     };
     objectOf = (record) => {
@@ -400,24 +394,19 @@ class WritableStream {
   getWriter() { return new WritableStreamDefaultWriter(objectOf(recordOf(this))); }
 }
 expose(WritableStream, "WritableStream");
+refuseClones(isStream);
 defineLevelInspection(WritableStream, "WritableStream", (object) => ({ locked: isLocked(recordOf(object)), state: recordOf(object).state }));
 
 let writerOf;
-const isWriter = (object) => {
-  try {
-    writerOf(object);
-    return true;
-  } catch {
-    return false;
-  }
-};
+let isWriter;
 const notBound = () => invalidState("Writer is not bound to a WritableStream");
 
 class WritableStreamDefaultWriter {
   #record;
   static {
+    isWriter = (value) => isObject(value) && #record in value;
     writerOf = (object) => {
-      if (!isObject(object) || !(#record in object)) throw illegalInvocation("WritableStreamDefaultWriter");
+      if (!isWriter(object)) throw illegalInvocation("WritableStreamDefaultWriter");
       return object.#record;
     };
   }

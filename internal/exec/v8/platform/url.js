@@ -5,7 +5,7 @@ const {
   ReflectApply, IteratorPrototype, ObjectDefineProperty, TypeError, codedError, compute, defineHidden, hasOwn, inspectCustom, inspectWith, invalidArgument, isObject,
   lengthOf, newList, setMeta, splitText, replaceText, SymbolIterator,
 } = platform;
-const { illegalInvocation, requireArguments, toUSVString, toSequence, iteratorOf, expose, inner } = platform.load("webidl");
+const { illegalInvocation, requireArguments, toUSVString, toSequence, iteratorOf, expose, inner, refuseClones } = platform.load("webidl");
 
 const slice = platform.method("String.prototype", "slice");
 const indexOf = platform.method("String.prototype", "indexOf");
@@ -125,8 +125,9 @@ class URLSearchParams {
   constructor(init = "") {
     this.#state.list = parametersOf(init === null ? "null" : init);
   }
+  static isOwn(value) { return isObject(value) && #state in value; }
   static state(value) {
-    if (!isObject(value) || !(#state in value)) throw illegalInvocation("URLSearchParams");
+    if (!isParams(value)) throw illegalInvocation("URLSearchParams");
     return value.#state;
   }
 
@@ -219,8 +220,11 @@ class URLSearchParams {
   get size() { return paramsState(this).list.length / 2; }
   toString() { return serializeQuery(paramsState(this).list); }
 }
+const { isOwn: isParams } = URLSearchParams;
 paramsState = URLSearchParams.state;
+delete URLSearchParams.isOwn;
 delete URLSearchParams.state;
+refuseClones((value) => isParams(value) || urlState(value) !== undefined);
 expose(URLSearchParams, "URLSearchParams", { constructor: 0, delete: 1, has: 1, forEach: 1 });
 defineHidden(URLSearchParams.prototype, SymbolIterator, URLSearchParams.prototype.entries);
 
@@ -490,4 +494,4 @@ const getters = { __proto__: null };
 const members = ["href", "origin", "protocol", "username", "password", "host", "hostname", "port", "pathname", "search", "searchParams", "hash"];
 for (let i = 0; i < members.length; i++) getters[members[i]] = platform.ObjectGetOwnPropertyDescriptor(URL.prototype, members[i]).get;
 
-return { URL, URLSearchParams, parse, urlState, parseQuery, serializeQuery, paramsState };
+return { URL, URLSearchParams, parse, urlState, parseQuery, serializeQuery, paramsState, isParams };
