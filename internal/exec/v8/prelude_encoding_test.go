@@ -44,7 +44,6 @@ func TestTextEncoding(t *testing.T) {
 		{"new TextDecoder('utf-16', { fatal: true }).decode(Uint8Array.of(0, 0xd8))", "TypeError ERR_ENCODING_INVALID_ENCODED_DATA"},
 		{"new TextDecoder('utf-16le')", "TextDecoder { encoding: 'utf-16le', fatal: false, ignoreBOM: false }"},
 		{"new (class D extends TextDecoder {})", "D { encoding: 'utf-8', fatal: false, ignoreBOM: false }"},
-		{"new TextEncoder()", "{ encoding: 'utf-8' }"},
 		{"TextDecoder.prototype.decode.call({})", "TypeError ERR_INVALID_THIS"},
 		{"new TextDecoder('none')", "RangeError ERR_ENCODING_NOT_SUPPORTED"},
 		// Each longest valid prefix has one replacement. Overlong forms and surrogates are not

@@ -178,17 +178,7 @@ const WeakMapPrototypeSet = uncurryThis(WeakMap.prototype.set);
 const NativeArrayBuffer = ArrayBuffer;
 const ArrayBufferPrototypeGetByteLength = getterOf(ArrayBuffer.prototype, "byteLength");
 const ArrayBufferPrototypeSlice = uncurryThis(ArrayBuffer.prototype.slice);
-const hasBufferGetter = (key) => ObjectGetOwnPropertyDescriptor(NativeArrayBuffer.prototype, key) !== undefined;
-const bufferIsDetached = hasBufferGetter("detached") ? getterOf(NativeArrayBuffer.prototype, "detached") : undefined;
-const isDetached = (buffer) => {
-  if (bufferIsDetached !== undefined) return bufferIsDetached(buffer);
-  try {
-    new NativeUint8Array(buffer);
-    return false;
-  } catch {
-    return true;
-  }
-};
+const isDetached = getterOf(ArrayBuffer.prototype, "detached");
 // Older engines have no SharedArrayBuffer, and stateful contexts remove it.
 let sharedArrayBufferByteLength;
 const captureSharedArrayBuffer = () => {

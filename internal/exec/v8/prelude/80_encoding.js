@@ -77,35 +77,21 @@ const bytesOf = (value) => {
 };
 
 (() => {
+  // Few functions: every base heap has them.
   const requireThis = (isOwn, name) => {
     if (!isOwn) throw codedError(NativeTypeError, "ERR_INVALID_THIS", `Value of "this" must be of type ${name}`);
-  };
-  const requireOptions = (options, fn) => {
-    if (options !== undefined && options !== null && !isObject(options)) throw invalidArgument("options", "of type object", options, fn);
-    return options === null ? undefined : options;
-  };
-  // defineInterface makes the members of a class those of an interface, and defines how the
-  // console shows its objects.
-  const defineInterface = (Class, name, members, fieldsOf) => {
-    setTag(Class.prototype, name);
-    for (let i = 0; i < members.length; i++) ObjectDefineProperty(Class.prototype, members[i], { __proto__: null, enumerable: true });
-    const inspect = { inspect(depth, options) { return fieldsOf(this, depth, options); } }.inspect;
-    defineHidden(Class.prototype, inspectCustom, setMeta(inspect, "[nodejs.util.inspect.custom]", 2));
-    defineHidden(global, name, Class);
   };
 
   class TextEncoder {
     #encoding = "utf-8";
 
-    static isOwn(value) { return isObject(value) && #encoding in value; }
-
     get encoding() {
-      requireThis(isEncoder(this), "TextEncoder");
+      requireThis(isObject(this) && #encoding in this, "TextEncoder");
       return this.#encoding;
     }
 
     encode(input = "") {
-      requireThis(isEncoder(this), "TextEncoder");
+      requireThis(isObject(this) && #encoding in this, "TextEncoder");
       const text = `${input}`;
       let size = 0;
       for (let i = 0; i < text.length; i++) {
@@ -125,7 +111,7 @@ const bytesOf = (value) => {
     }
 
     encodeInto(source, destination) {
-      requireThis(isEncoder(this), "TextEncoder");
+      requireThis(isObject(this) && #encoding in this, "TextEncoder");
       const text = `${source}`;
       if (host.kindOf(destination) !== "typedArray" || TypedArrayPrototypeGetName(destination) !== "Uint8Array") {
         throw invalidArgument("dest", "an instance of Uint8Array", destination, encodeInto);
@@ -144,10 +130,6 @@ const bytesOf = (value) => {
     }
   }
   const { encodeInto } = TextEncoder.prototype;
-  const isEncoder = TextEncoder.isOwn;
-  delete TextEncoder.isOwn;
-  defineInterface(TextEncoder, "TextEncoder", ["encoding", "encode", "encodeInto"], (value, depth, options) =>
-    (isEncoder(value) ? inspectWith({ encoding: "utf-8" }, isObject(options) ? options : undefined) : value));
 
   const utf8Label = /^[\t\n\f\r ]*(?:unicode-1-1-utf-8|unicode11utf8|unicode20utf8|utf-?8|x-unicode20utf8)[\t\n\f\r ]*$/i;
 
@@ -158,13 +140,12 @@ const bytesOf = (value) => {
     // The state that a decode with { stream: true } leaves for the next decode.
     #state = newDecoderState();
 
-    static isOwn(value) { return isObject(value) && #state in value; }
-
     constructor(encoding = "utf-8", options = undefined) {
       const label = `${encoding}`;
-      const given = requireOptions(options, TextDecoder);
-      this.#fatal = given !== undefined && given.fatal ? true : false;
-      this.#ignoreBOM = given !== undefined && given.ignoreBOM ? true : false;
+      const given = options !== undefined && options !== null;
+      if (given && !isObject(options)) throw invalidArgument("options", "of type object", options, TextDecoder);
+      this.#fatal = given && options.fatal ? true : false;
+      this.#ignoreBOM = given && options.ignoreBOM ? true : false;
       if (!matches(utf8Label, label)) this.#encoding = loadPart("encodings").nameOf(label);
       if (this.#encoding === undefined) {
         throw codedError(NativeRangeError, "ERR_ENCODING_NOT_SUPPORTED", `The "${label}" encoding is not supported`, TextDecoder);
@@ -172,26 +153,27 @@ const bytesOf = (value) => {
       if (this.#encoding !== "utf-8") this.#state = loadPart("encodings").newState();
     }
     get encoding() {
-      requireThis(isDecoder(this), "TextDecoder");
+      requireThis(isObject(this) && #state in this, "TextDecoder");
       return this.#encoding;
     }
     get fatal() {
-      requireThis(isDecoder(this), "TextDecoder");
+      requireThis(isObject(this) && #state in this, "TextDecoder");
       return this.#fatal;
     }
     get ignoreBOM() {
-      requireThis(isDecoder(this), "TextDecoder");
+      requireThis(isObject(this) && #state in this, "TextDecoder");
       return this.#ignoreBOM;
     }
 
     decode(input = undefined, options = undefined) {
-      requireThis(isDecoder(this), "TextDecoder");
+      requireThis(isObject(this) && #state in this, "TextDecoder");
       const bytes = input === undefined ? new NativeUint8Array(0) : bytesOf(input);
       if (bytes === undefined) {
         throw invalidArgument("list", "an instance of SharedArrayBuffer, ArrayBuffer or ArrayBufferView", input, decode);
       }
-      const given = requireOptions(options, decode);
-      const stream = given !== undefined && given.stream ? true : false;
+      const given = options !== undefined && options !== null;
+      if (given && !isObject(options)) throw invalidArgument("options", "of type object", options, decode);
+      const stream = given && options.stream ? true : false;
       const state = this.#state;
       if (this.#encoding !== "utf-8") {
         const { newState, decode: decodeOther } = loadPart("encodings");
@@ -212,19 +194,25 @@ const bytesOf = (value) => {
       if (stream) this.#state = state;
       return text;
     }
+
+    [inspectCustom](depth, options) {
+      if (!(#state in this) || (typeof depth === "number" && depth < 0)) return this;
+      const fields = { encoding: this.#encoding, fatal: this.#fatal, ignoreBOM: this.#ignoreBOM };
+      return `${constructorName(this, newContext(), 0, undefined)} ${inspectWith(fields, isObject(options) ? options : undefined)}`;
+    }
   }
   const { decode } = TextDecoder.prototype;
-  const isDecoder = TextDecoder.isOwn;
-  delete TextDecoder.isOwn;
-  const encodingOf = getterOf(TextDecoder.prototype, "encoding");
-  const isFatal = getterOf(TextDecoder.prototype, "fatal");
-  const keepsBOM = getterOf(TextDecoder.prototype, "ignoreBOM");
-  defineInterface(TextDecoder, "TextDecoder", ["encoding", "fatal", "ignoreBOM", "decode"], (decoder, depth, options) => {
-    if (!isDecoder(decoder) || (typeof depth === "number" && depth < 0)) return decoder;
-    const name = constructorName(decoder, newContext(), 0, undefined);
-    const fields = { encoding: encodingOf(decoder), fatal: isFatal(decoder), ignoreBOM: keepsBOM(decoder) };
-    return `${name} ${inspectWith(fields, isObject(options) ? options : undefined)}`;
-  });
+  const interfaces = [TextEncoder, "encoding", "encode", "encodeInto", TextDecoder, "encoding", "fatal", "ignoreBOM", "decode"];
+  let owner;
+  for (let i = 0; i < interfaces.length; i++) {
+    if (typeof interfaces[i] === "string") {
+      ObjectDefineProperty(owner.prototype, interfaces[i], { __proto__: null, enumerable: true });
+    } else {
+      owner = interfaces[i];
+      setTag(owner.prototype, owner.name);
+      defineHidden(global, owner.name, owner);
+    }
+  }
 
   function newDecoderState() {
     return { __proto__: null, needed: 0, seen: 0, code: 0, lower: 0x80, upper: 0xbf, started: false, damaged: false };

@@ -4,10 +4,9 @@
 // Internal slots determine the kind of a value. Own enumerable properties are read, so
 // getters run, as the standard requires. No other user code runs.
 
-const ArrayBufferPrototypeTransfer =
-  NativeArrayBuffer.prototype.transfer === undefined ? undefined : uncurryThis(NativeArrayBuffer.prototype.transfer);
-const bufferIsResizable = hasBufferGetter("resizable") ? getterOf(NativeArrayBuffer.prototype, "resizable") : undefined;
-const bufferMaxByteLength = hasBufferGetter("maxByteLength") ? getterOf(NativeArrayBuffer.prototype, "maxByteLength") : undefined;
+const ArrayBufferPrototypeTransfer = uncurryThis(NativeArrayBuffer.prototype.transfer);
+const bufferIsResizable = getterOf(NativeArrayBuffer.prototype, "resizable");
+const bufferMaxByteLength = getterOf(NativeArrayBuffer.prototype, "maxByteLength");
 
 // cloneables has functions of the parts of the platform. Each receives an object. For one of its
 // own, it returns clone, which returns a copy (undefined if it cannot be cloned), and transfer
@@ -72,7 +71,7 @@ let cloneMessage;
   const copyBuffer = (buffer) => {
     if (isDetached(buffer)) throw domError("DataCloneError", "An ArrayBuffer is detached and could not be cloned.", structuredClone);
     const length = ArrayBufferPrototypeGetByteLength(buffer);
-    const copy = bufferIsResizable !== undefined && bufferIsResizable(buffer)
+    const copy = bufferIsResizable(buffer)
       ? new NativeArrayBuffer(length, { __proto__: null, maxByteLength: bufferMaxByteLength(buffer) })
       : new NativeArrayBuffer(length);
     TypedArrayPrototypeSet(new NativeUint8Array(copy), new NativeUint8Array(buffer));
@@ -215,7 +214,7 @@ let cloneMessage;
         list[list.length] = buffer;
         continue;
       }
-      if (ArrayBufferPrototypeTransfer === undefined || host.kindOf(buffer) !== "arrayBuffer") {
+      if (host.kindOf(buffer) !== "arrayBuffer") {
         throw codedError(NativeTypeError, "ERR_INVALID_TRANSFER_OBJECT", "Found invalid object in transferList", structuredClone);
       }
       if (listIncludes(list, buffer)) throw domError("DataCloneError", "Transfer list contains duplicate ArrayBuffer", structuredClone);
