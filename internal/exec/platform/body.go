@@ -15,8 +15,8 @@ var bodyFunctions = map[string]function{
 	"decodeBase64": {1, decodeBase64},
 }
 
-// encodeBody returns the body of a request as JSON: {"text": ...} if it is UTF-8 that people
-// can read in the ledger, otherwise {"base64": ...}, whichever is shorter.
+// encodeBody returns the body of a request as JSON: {"text": ...} if it is UTF-8, which is
+// human-readable in the ledger, unless {"base64": ...} is shorter, as for control characters.
 func encodeBody(inputs [][]byte) (Result, error) {
 	body := inputs[0]
 	if utf8.Valid(body) {
