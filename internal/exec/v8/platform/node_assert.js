@@ -6,6 +6,7 @@ const { isEqual } = platform.load("node_compare");
 const PromiseClass = platform.Promise;
 const then = platform.method("Promise.prototype", "then");
 const is = platform.original("Object", "is");
+const Uint16Array = platform.original("globalThis", "Uint16Array");
 const test = platform.method("RegExp.prototype", "exec");
 
 const show = (value) => inspectWith(value, {
@@ -26,12 +27,12 @@ const titles = {
 };
 
 // isSameLine ignores a comma at the end.
-const isSameLine = (a, b) => a === b || `${a},` === b || a === `${b},`;
+const isSameLine = (a, b) => a === b || (a.length + 1 === b.length ? `${a},` === b : b.length + 1 === a.length && a === `${b},`);
 
 // diffOf returns the lines of two texts with their marks: the longest common subsequence.
 const diffOf = (a, b) => {
   const width = b.length + 1;
-  const lengths = newList();
+  const lengths = new Uint16Array((a.length + 1) * width); // at most maxDiffLines
   for (let i = a.length; i >= 0; i--) {
     for (let j = b.length; j >= 0; j--) {
       lengths[i * width + j] = i === a.length || j === b.length ? 0
