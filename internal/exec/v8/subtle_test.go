@@ -119,6 +119,7 @@ kept.join()`, "8,16,24,32,40,48"},
 		// U+017F has the capital letter S.
 		{`await crypto.subtle.digest("\u017fHA-1", new Uint8Array(1)).catch((e) => e.name)`, "NotSupportedError"},
 		{`(await crypto.subtle.digest("sha-1", new Uint8Array(1))).byteLength`, "20"},
+		{`/a(b)/.exec("ab"); await crypto.subtle.digest("SHA-1", new Uint8Array(1)); RegExp.$1`, "b"},
 		{`await crypto.subtle.digest({ name: Symbol("SHA-1") }, new Uint8Array(1)).catch((e) => e.name)`, "TypeError"},
 		{`await crypto.subtle.generateKey({ name: "AES-CBC", length: 128n }, true, ["encrypt"]).catch((e) => e.name)`, "TypeError"},
 		{`[crypto.getRandomValues, crypto.randomUUID].map((f) => { try { f.call({}, new Uint8Array(1)) } catch (e) { return e.code } }).join()`, "ERR_INVALID_THIS,ERR_INVALID_THIS"},

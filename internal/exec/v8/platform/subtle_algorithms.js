@@ -6,6 +6,7 @@ const {
   SymbolIterator, TypeError, Uint8Array,
 } = platform;
 const { slotsOf } = platform.load("cryptokey");
+const charCodeAt = platform.method("String.prototype", "charCodeAt");
 const toUpperCase = platform.method("String.prototype", "toUpperCase");
 const trunc = platform.original("Math", "trunc");
 const isFinite = platform.original("Number", "isFinite");
@@ -88,28 +89,24 @@ const convert = (type, value, name) => {
 };
 
 // toName returns the name of an algorithm in capital letters. Only letters of ASCII have capital
-// ones that are equal.
+// ones that are equal. It uses no regular expression, which would change RegExp.lastMatch.
 const toName = (value) => {
   const name = `${value}`;
-  return platform.matches(/^[\x00-\x7f]*$/, name) ? toUpperCase(name) : name;
+  for (let i = 0; i < name.length; i++) if (charCodeAt(name, i) > 127) return name;
+  return toUpperCase(name);
 };
 
 // normalize returns an algorithm as an object without a prototype, with its name as the
 // standard writes it.
 const normalize = (operation, given) => {
   const isName = !isObject(given);
-  if (isName && typeof given !== "string" && (given === undefined || given === null)) {
-    throw codedError(TypeError, "ERR_MISSING_OPTION", "Failed to normalize algorithm: passed algorithm can not be converted to 'Algorithm' because 'name' is required in 'Algorithm'.");
-  }
-  let name = isName ? given : given.name;
-  if (!isName && name === undefined) {
-    throw codedError(TypeError, "ERR_MISSING_OPTION", "Failed to normalize algorithm: passed algorithm can not be converted to 'Algorithm' because 'name' is required in 'Algorithm'.");
-  }
+  if (given === undefined || given === null) throw noName();
+  const name = toName(isName ? given : readName(given));
   const algorithms = table[operation];
-  name = toName(name);
   for (const known in algorithms) {
     if (toUpperCase(known) !== name) continue;
     const out = { __proto__: null, name: known };
+    if (!isName) readName(given); // the standard converts to two dictionaries that have the name
     const members = algorithms[known] === "" ? newList() : splitText(algorithms[known], " ");
     for (let i = 0; i < members.length; i++) {
       const parts = splitText(members[i], ":");
@@ -125,6 +122,14 @@ const normalize = (operation, given) => {
     return out;
   }
   throw domError("NotSupportedError", "Unrecognized algorithm name");
+};
+
+const noName = () => codedError(TypeError, "ERR_MISSING_OPTION", "Failed to normalize algorithm: passed algorithm can not be converted to 'Algorithm' because 'name' is required in 'Algorithm'.");
+
+const readName = (dictionary) => {
+  const { name } = dictionary;
+  if (name === undefined) throw noName();
+  return `${name}`;
 };
 
 const supports = (operation, given) => {

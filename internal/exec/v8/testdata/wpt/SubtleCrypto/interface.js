@@ -137,11 +137,11 @@ promise_test("wrapKey needs the usage", async () => {
   const wrapping = await aes(["encrypt", "decrypt"]);
   await promise_rejects_dom("InvalidAccessError", subtle.wrapKey("raw", key, wrapping, { name: "AES-GCM", iv: new Uint8Array(12) }));
 });
-promise_test("each member of an algorithm is read once", async () => {
+promise_test("the name of an algorithm is read twice, other members once", async () => {
   let reads = "";
   const algorithm = { get name() { reads += "name "; return "AES-GCM"; }, get tagLength() { reads += "tagLength "; return 128; }, get iv() { reads += "iv "; return new Uint8Array(12); } };
   await subtle.encrypt(algorithm, await aes(), new Uint8Array(1));
-  assert_equals(reads, "name iv tagLength ");
+  assert_equals(reads, "name name iv tagLength ");
 });
 promise_test("numbers of algorithms are in range", async () => {
   const key = await aes();
