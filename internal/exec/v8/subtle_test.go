@@ -119,6 +119,8 @@ kept.join()`, "8,16,24,32,40,48"},
 		// U+017F has the capital letter S.
 		{`await crypto.subtle.digest("\u017fHA-1", new Uint8Array(1)).catch((e) => e.name)`, "NotSupportedError"},
 		{`(await crypto.subtle.digest("sha-1", new Uint8Array(1))).byteLength`, "20"},
+		{`let n = 0; const key_ops = { [Symbol.iterator]: () => ({ next() { if (n++ > 100) throw new Error("endless"); return 5; } }) };
+await crypto.subtle.importKey("jwk", { kty: "oct", k: "AA", key_ops }, { name: "HMAC", hash: "SHA-1" }, true, ["sign"]).catch((e) => e.name)`, "TypeError"},
 		{`/a(b)/.exec("ab"); await crypto.subtle.digest("SHA-1", new Uint8Array(1)); RegExp.$1`, "b"},
 		{`await crypto.subtle.digest({ name: Symbol("SHA-1") }, new Uint8Array(1)).catch((e) => e.name)`, "TypeError"},
 		{`await crypto.subtle.generateKey({ name: "AES-CBC", length: 128n }, true, ["encrypt"]).catch((e) => e.name)`, "TypeError"},

@@ -75,8 +75,12 @@ const readList = (value) => {
   const list = newList();
   const iterator = ReflectApply(iterate, value, []);
   const { next } = iterator;
-  for (let step = ReflectApply(next, iterator, []); !step.done; step = ReflectApply(next, iterator, [])) list[list.length] = String(step.value);
-  return list;
+  for (;;) {
+    const step = ReflectApply(next, iterator, []);
+    if (!isObject(step)) throw new TypeError("The result of the iterator is not an object");
+    if (step.done) return list;
+    list[list.length] = String(step.value);
+  }
 };
 
 const readParsed = (array) => {
