@@ -11,12 +11,14 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	"daybook/embed"
 	"daybook/events"
+	"daybook/projections"
 )
 
 // fetchPolicy allows GET, POST and HEAD below /open.
@@ -211,6 +213,33 @@ func recordedFetches(t *testing.T, book *embed.Daybook, id string) (list []event
 	return list
 }
 
+// checkListedFetches checks the fetches in the list of calls.
+func checkListedFetches(t *testing.T, book *embed.Daybook, url, id string, hashesOnly bool) {
+	t.Helper()
+	var list struct{ Calls []projections.Call }
+	status, body := answerOf(t, book, http.MethodGet, "/api/executions/"+id+"/calls")
+	if err := json.Unmarshal([]byte(body), &list); status != http.StatusOK || err != nil || len(list.Calls) != 4 {
+		t.Fatalf("%d %s: %v", status, body, err)
+	}
+	var got []string
+	for _, c := range list.Calls {
+		if c.Fetch == nil {
+			t.Fatalf("%s", body)
+		}
+		for _, r := range c.Fetch.Requests {
+			got = append(got, strings.TrimSpace(fmt.Sprintf("%s %s %d %t", r.Method, strings.TrimPrefix(r.URL, url), r.Status, r.Allowed)))
+		}
+	}
+	want := []string{"GET /open/near 302 true", "GET /open/echo 200 true", "POST /open/large 200 true", "GET /open/away 302 true", "GET /closed 0 false", "GET /open/echo 200 true"}
+	if hashesOnly {
+		want = []string{"302 true", "200 true", "200 true", "302 true", "0 false", "200 true"}
+	}
+	large := list.Calls[1].Fetch
+	if !slices.Equal(got, want) || large.RequestBody.Size != 8 || large.ResponseBody.Size != 100000 || large.Requests[0].PolicySHA256 == "" || large.Requests[0].Rule != "data.mcp.fetch.allow" {
+		t.Errorf("%q in %s", got, body)
+	}
+}
+
 // A fetch is recorded with its decisions, and is replayed without the network, from the data
 // directory and from an export. With hashes only, a replay says why it is impossible.
 func TestFetchesAreReplayed(t *testing.T) {
@@ -240,6 +269,7 @@ func TestFetchesAreReplayed(t *testing.T) {
 			if len(answers) != 4 {
 				t.Fatalf("%d answers are recorded", len(answers))
 			}
+			checkListedFetches(t, book, web.URL, e.ExecutionID, name == "hashes")
 			for i, want := range []struct {
 				outcome  events.HostOutcome
 				statuses []int
@@ -386,5 +416,25 @@ func TestWrongFetchPolicy(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "Fetch.Policy") || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
 		}
+	}
+}
+
+// A shred erases the addresses of fetches from the list of calls, and leaves the decisions.
+func TestShreddedFetches(t *testing.T) {
+	t.Parallel()
+	web := newWebsite(t)
+	opts := fetching(t, fetchPolicy)
+	opts.DataDir, opts.Content.Erasable = filepath.Join(t.TempDir(), "data"), true
+	book := start(t, opts)
+	e := run(t, book, embed.Script{Session: "s", Code: `(await fetch("` + web.URL + `/open/secret-word")).status`})
+	path := "/api/executions/" + e.ExecutionID + "/calls"
+	if status, body := answerOf(t, book, http.MethodGet, path); status != http.StatusOK || !strings.Contains(body, "/open/secret-word") {
+		t.Fatalf("%d %s", status, body)
+	}
+	if status, body := answerOf(t, book, http.MethodDelete, "/api/sessions/s/content"); status != http.StatusOK {
+		t.Fatalf("%d %s", status, body)
+	}
+	if status, body := answerOf(t, book, http.MethodGet, path); status != http.StatusOK || strings.Contains(body, "secret") || !strings.Contains(body, `"requests":[{"allowed":true,"policy_sha256":"`) {
+		t.Errorf("%d %s", status, body)
 	}
 }

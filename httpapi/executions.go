@@ -185,7 +185,7 @@ func (a *api) callRoutes(r *router) {
 	register(r, markHeavy(huma.Operation{
 		OperationID: "get-execution-calls", Method: http.MethodGet, Path: "/api/executions/{id}/calls", Tags: []string{tagExecutions},
 		Summary:     "List the host calls of an execution",
-		Description: "The calls of the script to tools of MCP servers, in order, with their results.",
+		Description: "The calls of the script to tools of MCP servers, and its fetches, in order, with their results.",
 	}), []int{http.StatusNotFound}, a.executionCalls)
 }
 

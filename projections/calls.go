@@ -17,8 +17,8 @@ func (s *callStatements) queries() []statementDef {
 	return []statementDef{
 		{&s.call, `INSERT OR IGNORE INTO calls (execution, number, seq, attempt, server, tool, arguments_sha256, arguments, called_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`},
 		{&s.lastCall, `SELECT coalesce(max(number), 0) FROM calls WHERE execution = ?`},
-		{&s.answer, `UPDATE calls SET returned_seq = ?3, outcome = ?4, duration = ?5, result_sha256 = ?6, result = ?7, returned_at = ?8 WHERE execution = ?1 AND number = ?2 AND returned_seq IS NULL`},
-		{&s.blankCalls, `UPDATE calls SET arguments = NULL, result = NULL WHERE execution IN (SELECT execution FROM sealed_runs WHERE tenant = ?1 AND key_id = ?2)`},
+		{&s.answer, `UPDATE calls SET returned_seq = ?3, outcome = ?4, duration = ?5, result_sha256 = ?6, result = ?7, returned_at = ?8, fetch = ?9, requests = ?10 WHERE execution = ?1 AND number = ?2 AND returned_seq IS NULL`},
+		{&s.blankCalls, `UPDATE calls SET arguments = NULL, result = NULL, requests = NULL WHERE execution IN (SELECT execution FROM sealed_runs WHERE tenant = ?1 AND key_id = ?2)`},
 	}
 }
 
@@ -48,7 +48,15 @@ func (a *applier) applyReturned(e *events.Event, d *events.HostReturned) error {
 	if err != nil || !ok {
 		return err
 	}
-	added, err := a.execCount(a.s.answer, st.id, d.Number, e.Seq, string(d.Outcome), d.DurationMillis, d.ResultSHA256, bodyJSON(d.Content.Value().Result), e.Time.UnixMilli())
+	content := d.Content.Value()
+	var fetch, requests any
+	if d.Fetch != nil {
+		fetch = asJSON(d.Fetch)
+	}
+	if content.Requests != nil {
+		requests = asJSON(content.Requests)
+	}
+	added, err := a.execCount(a.s.answer, st.id, d.Number, e.Seq, string(d.Outcome), d.DurationMillis, d.ResultSHA256, bodyJSON(content.Result), e.Time.UnixMilli(), fetch, requests)
 	if err != nil {
 		return err
 	}
@@ -83,6 +91,52 @@ type Call struct {
 	ResultSHA256 *string      `json:"result_sha256"`
 	Result       *events.Body `json:"result" doc:"A value as JSON text if the outcome is ok, otherwise a message."`
 	ReturnedAt   *string      `json:"returned_at"`
+	// Fetch is nil for the call of a tool, and for a fetch that is pending.
+	Fetch *Fetch `json:"fetch,omitempty" doc:"Requests of a fetch, which is a call of the server daybook:http; absent for the call of a tool, and while the fetch is pending."`
+}
+
+// Fetch describes a fetch that has ended.
+type Fetch struct {
+	Requests     []FetchRequest    `json:"requests" doc:"The request of the script and the redirects that it followed, in order. The last one may be denied. Empty for a malformed request."`
+	RequestBody  *events.FetchBody `json:"request_body,omitempty" doc:"Hash and size of the body of the request; absent without a body."`
+	ResponseBody *events.FetchBody `json:"response_body,omitempty" doc:"Hash and size of the body that the script received; absent without a body."`
+}
+
+// FetchRequest is one request of a fetch, with the decision about it.
+type FetchRequest struct {
+	Method       string   `json:"method,omitempty" doc:"Absent where only hashes are kept, and if the content is erased."`
+	URL          string   `json:"url,omitempty" doc:"Cut after 2 KiB. Absent where only hashes are kept, and if the content is erased."`
+	Allowed      bool     `json:"allowed" doc:"Whether the policy permitted the request."`
+	Problem      string   `json:"problem,omitempty" doc:"Why the policy did not decide; the request is then denied."`
+	PolicySHA256 string   `json:"policy_sha256" doc:"Hash of the policy."`
+	Rule         string   `json:"rule" doc:"Rule of the policy that decided."`
+	AddedHeaders []string `json:"added_headers,omitempty" doc:"Names of the headers that the operator's rules added."`
+	Status       int      `json:"status,omitempty" doc:"Status of the response; absent if there was none."`
+}
+
+// fetchOf returns a fetch from its two columns.
+func fetchOf(record, requests sql.NullString) (*Fetch, error) {
+	if !record.Valid {
+		return nil, nil
+	}
+	var r events.FetchRecord
+	var list []events.FetchRequest
+	if err := json.Unmarshal([]byte(record.String), &r); err != nil {
+		return nil, err
+	}
+	if requests.Valid {
+		if err := json.Unmarshal([]byte(requests.String), &list); err != nil {
+			return nil, err
+		}
+	}
+	f := &Fetch{Requests: make([]FetchRequest, len(r.Decisions)), RequestBody: r.RequestBody, ResponseBody: r.ResponseBody}
+	for i, d := range r.Decisions {
+		f.Requests[i] = FetchRequest{Allowed: d.Allowed, PolicySHA256: d.PolicySHA256, Rule: d.Rule, AddedHeaders: d.AddedHeaders, Status: d.Status}
+		if i < len(list) {
+			f.Requests[i].Method, f.Requests[i].URL, f.Requests[i].Problem = list[i].Method, list[i].URL, list[i].Problem
+		}
+	}
+	return f, nil
 }
 
 // Calls returns the host calls of an execution by number. It returns events.ErrNotFound
@@ -90,7 +144,7 @@ type Call struct {
 func (s *Store) Calls(ctx context.Context, tenant, id string) ([]Call, error) {
 	wrapErr := func(err error) error { return fmt.Errorf("read the calls of execution %s: %w", id, err) }
 	rows, err := s.reader.QueryContext(ctx, `SELECT c.number, c.server, c.tool, c.attempt, c.arguments_sha256, c.arguments, c.called_at,
-			c.outcome, c.duration, c.result_sha256, c.result, c.returned_at
+			c.outcome, c.duration, c.result_sha256, c.result, c.returned_at, c.fetch, c.requests
 		FROM executions e LEFT JOIN calls c ON c.execution = e.id WHERE e.tenant = ? AND e.execution_id = ? ORDER BY c.number`, tenant, id)
 	if err != nil {
 		return nil, wrapErr(err)
@@ -100,16 +154,16 @@ func (s *Store) Calls(ctx context.Context, tenant, id string) ([]Call, error) {
 	for rows.Next() {
 		exists = true
 		var number sql.NullInt64
-		var server, tool, argumentsHash, arguments, result sql.NullString
+		var server, tool, argumentsHash, arguments, result, fetch, requests sql.NullString
 		var attempt, called, returned sql.NullInt64
 		var c Call
-		if err := rows.Scan(&number, &server, &tool, &attempt, &argumentsHash, &arguments, &called, &c.Outcome, &c.DurationMS, &c.ResultSHA256, &result, &returned); err != nil {
+		if err := rows.Scan(&number, &server, &tool, &attempt, &argumentsHash, &arguments, &called, &c.Outcome, &c.DurationMS, &c.ResultSHA256, &result, &returned, &fetch, &requests); err != nil {
 			return nil, wrapErr(err)
 		}
 		if !number.Valid {
 			continue // the execution made no call
 		}
-		if err := budget.Take(ctx, 512+len(arguments.String)+len(result.String)); err != nil {
+		if err := budget.Take(ctx, 512+len(arguments.String)+len(result.String)+2*len(fetch.String)+len(requests.String)); err != nil {
 			return nil, err
 		}
 		c.Number, c.Server, c.Tool, c.Attempt, c.ArgumentsSHA256 = int(number.Int64), server.String, tool.String, int(attempt.Int64), argumentsHash.String
@@ -117,6 +171,9 @@ func (s *Store) Calls(ctx context.Context, tenant, id string) ([]Call, error) {
 		if returned.Valid {
 			at := formatMillis(returned.Int64)
 			c.ReturnedAt = &at
+		}
+		if c.Fetch, err = fetchOf(fetch, requests); err != nil {
+			return nil, wrapErr(err)
 		}
 		for _, field := range []struct {
 			text sql.NullString

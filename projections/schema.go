@@ -2,7 +2,7 @@ package projections
 
 // SchemaVersion is the version of the file layout. A file of another version is rebuilt
 // from the ledger.
-const SchemaVersion = 30
+const SchemaVersion = 31
 
 // Times are milliseconds since 1970 UTC. Bodies (source, result, error), actors and
 // usage are JSON as recorded.
@@ -152,12 +152,13 @@ CREATE INDEX IF NOT EXISTS anomalies_by_tenant ON anomalies (tenant);
 `
 
 // callSchema has a row for each host call. Arguments and result are bodies as recorded,
-// or null if the ledger holds only their hashes.
+// or null if the ledger holds only their hashes. The column fetch is an events.FetchRecord as JSON, null
+// for the call of a tool, and requests its events.FetchRequests.
 const callSchema = `
 CREATE TABLE IF NOT EXISTS calls (
 	execution INTEGER NOT NULL, number INTEGER NOT NULL, seq INTEGER NOT NULL, attempt INTEGER NOT NULL,
 	server TEXT NOT NULL, tool TEXT NOT NULL, arguments_sha256 TEXT NOT NULL, arguments TEXT, called_at INTEGER NOT NULL,
-	returned_seq INTEGER, outcome TEXT, duration INTEGER, result_sha256 TEXT, result TEXT, returned_at INTEGER,
+	returned_seq INTEGER, outcome TEXT, duration INTEGER, result_sha256 TEXT, result TEXT, returned_at INTEGER, fetch TEXT, requests TEXT,
 	PRIMARY KEY (execution, number)
 ) WITHOUT ROWID;
 `

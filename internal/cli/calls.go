@@ -6,6 +6,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/cli/terminal"
+	"daybook/internal/web/client"
 )
 
 type execCallsCmd struct {
@@ -32,9 +33,39 @@ func (c *execCallsCmd) Run(ctx context.Context, std *streams) error {
 		if call.DurationMS != nil {
 			took = fmt.Sprintf("%d ms", *call.DurationMS)
 		}
-		w.Row(call.Number, call.Server+"."+call.Tool, orDash(call.Outcome), took, shortBody(call.Arguments), shortBody(call.Result))
+		tool, arguments, result := call.Server+"."+call.Tool, shortBody(call.Arguments), shortBody(call.Result)
+		if call.Server == events.FetchServer {
+			tool = call.Tool
+			if f := call.Fetch; f != nil && len(f.Requests) > 0 {
+				arguments, result = describeFetch(f, arguments, result)
+			}
+		}
+		w.Row(call.Number, tool, orDash(call.Outcome), took, arguments, result)
 	}
 	return w.Flush()
+}
+
+// describeFetch returns the first request of a fetch, and its response. arguments and result
+// are shown where there are none.
+func describeFetch(f *client.Fetch, arguments, result string) (request, response string) {
+	first, last := f.Requests[0], f.Requests[len(f.Requests)-1]
+	if request = arguments; first.URL != "" {
+		request = first.Method + " " + shortText(first.URL)
+	}
+	switch {
+	case !last.Allowed:
+		response = "denied by " + terminal.OneLine(last.Rule, maxDiffColumn)
+	case last.Status == 0:
+		response = result
+	case f.ResponseBody != nil:
+		response = fmt.Sprintf("%d, %s", last.Status, terminal.CountNoun(f.ResponseBody.Size, "byte"))
+	default:
+		response = fmt.Sprint(last.Status)
+	}
+	if n := len(f.Requests) - 1; n > 0 {
+		response += ", after " + terminal.CountNoun(n, "redirect")
+	}
+	return request, response
 }
 
 // shortBody returns the beginning of a text in one line. It quotes the text, which a
@@ -47,6 +78,11 @@ func shortBody(b *events.Body) string {
 	if b.Blob != nil {
 		text = b.Blob.Preview
 	}
+	return shortText(text)
+}
+
+// shortText returns the beginning of a text, quoted.
+func shortText(text string) string {
 	const most = 40
 	if r := []rune(text); len(r) > most {
 		text = string(r[:most]) + "..."

@@ -19,6 +19,9 @@ import (
 // Execution is an execution with all its fields.
 type Execution = projections.ExecutionDetail
 
+// Fetch is the part of a host call about a fetch.
+type Fetch = projections.Fetch
+
 // LastReplay is the newest verdict about the replay of an execution.
 type LastReplay = projections.LastReplay
 
