@@ -32,6 +32,7 @@
 //     output
 //   - heap.go, collect.go: heap list, find, show, tags, tag, untag; heap collect
 //   - heapmigrate.go: heap migrate
+//   - inorder.go: calls the server several times at a time, and takes the answers in order
 //   - heapglobals.go: heap diff, and the globals of heap show
 //   - session.go: session list, log, open, reset, shred
 //   - sessionshow.go, replay.go: session show, replay

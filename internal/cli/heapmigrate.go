@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"daybook/events"
@@ -128,56 +127,20 @@ func (c *heapMigrateCmd) selected(ctx context.Context) (heaps []string, err erro
 // migrate migrates heaps on the server, several at a time, and prints the verdicts in the order
 // of the heaps.
 func (c *heapMigrateCmd) migrate(ctx context.Context, heaps []string, v *migrated) error {
-	ctx, stop := context.WithCancelCause(ctx)
 	type answer struct {
 		client.Answer[client.MigratedHeap]
 		refused error
 	}
-	results := make([]chan answer, len(heaps))
-	for i := range results {
-		results[i] = make(chan answer, 1)
-	}
-	next := make(chan int)
-	var workers sync.WaitGroup
-	defer workers.Wait()
-	defer stop(context.Canceled)
-	for range min(c.Parallel, len(heaps)) {
-		workers.Go(func() {
-			for i := range next {
-				a, err := c.api().MigrateHeap(ctx, heaps[i])
-				if err == nil && c.Retag && a.Body.Verdict == events.MigrationDone && a.Body.NewHeap != heaps[i] {
-					err = c.moveTags(ctx, heaps[i], a.Body.NewHeap)
-				}
-				_, refused := errors.AsType[*client.Error](err)
-				if err != nil && (!refused || len(heaps) == 1) {
-					stop(err)
-					return
-				}
-				results[i] <- answer{a, err}
-			}
-		})
-	}
-	workers.Go(func() {
-		defer close(next)
-		for i := range heaps {
-			select {
-			case next <- i:
-			case <-ctx.Done():
-				return
-			}
+	return inOrder(ctx, len(heaps), c.Parallel, func(ctx context.Context, i int) (answer, error) {
+		a, err := c.api().MigrateHeap(ctx, heaps[i])
+		if err == nil && c.Retag && a.Body.Verdict == events.MigrationDone && a.Body.NewHeap != heaps[i] {
+			err = c.moveTags(ctx, heaps[i], a.Body.NewHeap)
 		}
-	})
-	for i, result := range results {
-		select {
-		case a := <-result:
-			if err := v.add(heaps[i], a.Answer, a.refused); err != nil {
-				return err
-			}
-		case <-ctx.Done():
-			return context.Cause(ctx)
+		if _, refused := errors.AsType[*client.Error](err); refused && len(heaps) > 1 {
+			return answer{a, err}, nil
 		}
-	}
-	return nil
+		return answer{a, nil}, err
+	}, func(i int, a answer) error { return v.add(heaps[i], a.Answer, a.refused) })
 }
 
 // moveTags adds the tags of a heap to the heap that takes its place, and then deletes them. If

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"daybook/embed"
@@ -163,61 +162,23 @@ func (c *replayCmd) replayRuns(ctx context.Context, v *verdicts) (running int, e
 		return 0, err
 	}
 	v.total = len(ids)
-	ctx, stop := context.WithCancelCause(ctx)
 	type result struct {
 		client.Answer[client.Replayed]
 		missing error // the run no longer exists
 	}
-	results := make([]chan result, len(ids))
-	for i := range results {
-		results[i] = make(chan result, 1)
-	}
-	next := make(chan int)
-	var workers sync.WaitGroup
-	defer workers.Wait()
-	defer stop(context.Canceled)
-	for range min(c.Parallel, len(ids)) {
-		workers.Go(func() {
-			for i := range next {
-				answer, err := c.api().ReplayExecution(ctx, ids[i], c.Step)
-				refused, isRefused := errors.AsType[*client.Error](err)
-				switch {
-				case err == nil:
-					results[i] <- result{Answer: answer}
-				case len(ids) > 1 && isRefused && refused.Status == http.StatusNotFound:
-					results[i] <- result{missing: err}
-				default:
-					stop(err)
-					return
-				}
-			}
-		})
-	}
-	workers.Go(func() {
-		defer close(next)
-		for i := range ids {
-			select {
-			case next <- i:
-			case <-ctx.Done():
-				return
-			}
+	return running, inOrder(ctx, len(ids), c.Parallel, func(ctx context.Context, i int) (result, error) {
+		answer, err := c.api().ReplayExecution(ctx, ids[i], c.Step)
+		if refused, ok := errors.AsType[*client.Error](err); ok && len(ids) > 1 && refused.Status == http.StatusNotFound {
+			return result{missing: err}, nil
 		}
+		return result{Answer: answer}, err
+	}, func(i int, r result) error {
+		if r.missing != nil {
+			v.addMissing(ids[i], r.missing)
+			return nil
+		}
+		return v.add(r.Body, r.JSON)
 	})
-	for i, next := range results {
-		select {
-		case answer := <-next:
-			if answer.missing != nil {
-				v.addMissing(ids[i], answer.missing)
-				continue
-			}
-			if err := v.add(answer.Body, answer.JSON); err != nil {
-				return running, err
-			}
-		case <-ctx.Done():
-			return running, context.Cause(ctx)
-		}
-	}
-	return running, nil
 }
 
 // verdicts prints and counts the verdicts of replays, in the order of the runs.
