@@ -221,3 +221,26 @@ func changeArtifact(t *testing.T, dir, hash string) {
 	}
 	t.Fatal("the artifact is not in the blob store")
 }
+
+// The logs of a named and of a logical session have the number of artifacts of each run.
+func TestArtifactsInSessionLog(t *testing.T) {
+	t.Parallel()
+	book := start(t, embed.Options{HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}})
+	var opened struct {
+		SessionID string `json:"session_id"`
+	}
+	if status, raw := call(t, http.MethodPost, book.URL()+"/api/logical-sessions", map[string]any{"intent": "draw", "seeds": []string{"builtin"}}, &opened); status != http.StatusOK {
+		t.Fatalf("%d %s", status, raw)
+	}
+	for session, script := range map[string]embed.Script{"drawn": {Session: "drawn"}, opened.SessionID: {LogicalSession: opened.SessionID}} {
+		for _, code := range []string{`artifact("a", "text/plain", "1"); artifact("b", "text/plain", "2"); 1`, "2"} {
+			script.Code = code
+			run(t, book, script)
+		}
+		for fields, want := range map[string]string{"artifacts": `"entries":[{"artifacts":2},{}]`, "index,artifacts": `"entries":[{"index":0,"artifacts":2},{"index":1}]`, "index": `"entries":[{"index":0},{"index":1}]`} {
+			if status, body := answerOf(t, book, http.MethodGet, "/api/sessions/"+session+"/entries?fields="+fields); status != http.StatusOK || !strings.Contains(body, want) {
+				t.Errorf("%s, %s: %d %s", session, fields, status, body)
+			}
+		}
+	}
+}

@@ -184,6 +184,7 @@ type entry struct {
 	OutputHeap  **string       `json:"output_heap,omitempty" doc:"The heap that the run left; null if it left none."`
 	Code        *string        `json:"code,omitempty"`
 	Timestamp   *string        `json:"timestamp,omitempty" doc:"Time when the run ended."`
+	Artifacts   int64          `json:"artifacts,omitempty" doc:"Number of artifacts that the run created; absent if there is none."`
 }
 
 // entryFields has the functions that set the fields of an entry, by name.
@@ -195,12 +196,13 @@ var entryFields = map[string]func(*entry, *projections.Entry){
 	"output_heap":  func(e *entry, from *projections.Entry) { e.OutputHeap = &from.OutputHeap },
 	"code":         func(e *entry, from *projections.Entry) { e.Code = &from.Code },
 	"timestamp":    func(e *entry, from *projections.Entry) { e.Timestamp = &from.Timestamp },
+	"artifacts":    func(e *entry, from *projections.Entry) { e.Artifacts = from.Artifacts },
 }
 
 type entriesInput struct {
 	Reading
 	OneSession
-	Fields string `query:"fields" doc:"Only these fields, separated by commas: index, execution_id, status, input_heap, output_heap, code, timestamp."`
+	Fields string `query:"fields" doc:"Only these fields, separated by commas: index, execution_id, status, input_heap, output_heap, code, timestamp, artifacts."`
 }
 
 // sessionLog documents the response, which is written in pieces.

@@ -236,6 +236,8 @@ type Entry struct {
 	OutputHeap  *string       `json:"output_heap"`
 	Code        string        `json:"code"`
 	Timestamp   string        `json:"timestamp"`
+	// Artifacts is the number of artifacts that the run created.
+	Artifacts int64 `json:"artifacts,omitempty"`
 }
 
 // HeapPage is a page of heaps.

@@ -40,7 +40,7 @@ func (s *Store) Entries(ctx context.Context, tenant, session string) ([]Entry, e
 	if err := s.waitForEntries(ctx, sessionKey{tenant, id}); err != nil {
 		return nil, fmt.Errorf("read session %q: %w", session, err)
 	}
-	list, err := s.readEntries(ctx, tenant, `SELECT n.idx, n.execution_id, n.status, n.input_heap, n.output_heap, n.completed_at, x.source
+	list, err := s.readEntries(ctx, tenant, `SELECT n.idx, n.execution_id, n.status, n.input_heap, n.output_heap, n.completed_at, x.source, (SELECT count(*) FROM artifacts a WHERE a.execution = x.id)
 		FROM entries n JOIN executions x ON x.tenant = n.tenant AND x.execution_id = n.execution_id
 		WHERE n.tenant = ? AND n.session_id = ? ORDER BY n.idx`, id, session)
 	if err != nil {
@@ -78,7 +78,7 @@ func (s *Store) readEntries(ctx context.Context, tenant, query, id, name string)
 		var e Entry
 		var completed int64
 		var source string
-		if err := rows.Scan(&e.Index, &e.ExecutionID, &e.Status, &e.InputHeap, &e.OutputHeap, &completed, &source); err != nil {
+		if err := rows.Scan(&e.Index, &e.ExecutionID, &e.Status, &e.InputHeap, &e.OutputHeap, &completed, &source, &e.Artifacts); err != nil {
 			return nil, err
 		}
 		if err := budget.Take(ctx, entryBytes+len(source)); err != nil {
@@ -110,13 +110,13 @@ const entryBatchSize = 32
 // each with the index turn minus 1. ForEachEntry holds a few entries at a time, and no
 // query is open while fn runs. It returns an error of fn unchanged.
 func (s *Store) ForEachEntry(ctx context.Context, tenant string, of Session, fn func(Entry) error) error {
-	query := `SELECT turn - 1, execution_id, status, input_heap, output_heap, completed_at, source
+	query := `SELECT turn - 1, execution_id, status, input_heap, output_heap, completed_at, source, (SELECT count(*) FROM artifacts a WHERE a.execution = executions.id)
 		FROM executions WHERE tenant = ? AND logical_id = ? AND turn > ? AND status <> 'running' ORDER BY turn LIMIT ?`
 	if of.Kind == events.SessionLog {
 		if err := s.waitForEntries(ctx, sessionKey{tenant, of.SessionID}); err != nil {
 			return fmt.Errorf("read session %q: %w", of.label(), err)
 		}
-		query = `SELECT n.idx, n.execution_id, n.status, n.input_heap, n.output_heap, n.completed_at, x.source
+		query = `SELECT n.idx, n.execution_id, n.status, n.input_heap, n.output_heap, n.completed_at, x.source, (SELECT count(*) FROM artifacts a WHERE a.execution = x.id)
 			FROM entries n JOIN executions x ON x.tenant = n.tenant AND x.execution_id = n.execution_id
 			WHERE n.tenant = ? AND n.session_id = ? AND n.idx >= ? ORDER BY n.idx LIMIT ?`
 	}
@@ -177,7 +177,7 @@ func (s *Store) entryPage(ctx context.Context, query, tenant string, of Session,
 	for rows.Next() {
 		var r entryRow
 		var completed int64
-		if err := rows.Scan(&r.Index, &r.ExecutionID, &r.Status, &r.InputHeap, &r.OutputHeap, &completed, &r.source); err != nil {
+		if err := rows.Scan(&r.Index, &r.ExecutionID, &r.Status, &r.InputHeap, &r.OutputHeap, &completed, &r.source, &r.Artifacts); err != nil {
 			return nil, fmt.Errorf("read session %q: %w", of.label(), err)
 		}
 		if err := budget.Take(ctx, entryBytes+len(r.source.String)); err != nil {

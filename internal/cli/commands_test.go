@@ -190,7 +190,7 @@ func TestRun(t *testing.T) {
 			{args: `run -e let·a·=·1;·//·first --session a/b·c` + at, stderr: "status: completed\nheap:   (?P<heap>[0-9a-f]{12})[0-9a-f]{52}\n"},
 			{args: `run -e throw·0 --session a/b·c` + at, status: 1, stderr: "Uncaught 0\nstatus.*"},
 			{eventually: true, args: `session list` + at, stdout: "KIND +NAME +SESSION +RUNS +HEAP +LAST USED\n.*named +a/b c +[0-9a-f]{12} +2 +[0-9a-f]{12} +\\S+Z\n.*"},
-			{eventually: true, args: `session log a/b·c` + at, stdout: "INDEX +TIME +STATUS +HEAP +CODE\n\\d +\\S+Z +completed +$heap +let a = 1; // first\n\\d +\\S+Z +failed +\\S+ +throw 0\n"},
+			{eventually: true, args: `session log a/b·c` + at, stdout: "INDEX +TIME +STATUS +HEAP +ARTIFACTS +CODE\n\\d +\\S+Z +completed +$heap +0 +let a = 1; // first\n\\d +\\S+Z +failed +\\S+ +0 +throw 0\n"},
 			{args: `session log nope` + at, status: 2, stderr: "daybook: session \"nope\" has no ended run; \"daybook session list\" lists sessions\n"},
 			{args: `session log nope --json` + at, stdout: `\{"entries":\[\]\}\n`},
 			{args: `session log a/b·c --json` + at, stdout: `\{"entries":\[.*\],"session":\{.*"kind":"named".*\}\}\n`},

@@ -76,9 +76,9 @@ func (c *sessionLogCmd) Run(ctx context.Context, std *streams) error {
 		// misspelled name.
 		return usageError{fmt.Errorf("session %q has no ended run; \"daybook session list\" lists sessions", c.Name)}
 	}
-	w := terminal.Table(std.out, "INDEX", "TIME", "STATUS", "HEAP", "CODE")
+	w := terminal.Table(std.out, "INDEX", "TIME", "STATUS", "HEAP", "ARTIFACTS", "CODE")
 	for _, e := range answer.Body.Entries {
-		w.Row(e.Index, e.Timestamp, e.Status, shortKeyOf(e.OutputHeap), terminal.OneLine(e.Code, 60))
+		w.Row(e.Index, e.Timestamp, e.Status, shortKeyOf(e.OutputHeap), e.Artifacts, terminal.OneLine(e.Code, 60))
 	}
 	return w.Flush()
 }
