@@ -41,3 +41,21 @@ func BenchmarkRestore(b *testing.B) {
 		i.Dispose()
 	}
 }
+
+// BenchmarkCycleRegExps is BenchmarkCycle with a run that creates regular expressions: one that
+// is garbage, and a thousand that are kept, of ten literals.
+func BenchmarkCycleRegExps(b *testing.B) {
+	if _, err := v8.Warm(false, nil); err != nil {
+		b.Fatal(err)
+	}
+	for name, code := range map[string]string{
+		"garbage": `"a-b".replace(/-/, "")`,
+		"kept":    `globalThis.all = []; for (let i = 0; i < 100; i++) all.push(/a/, /b+/, /c|d/i, /[e-f]*/g, /^(g)(h)$/, /\d{4}/, /\s+/, /[^x]y/u, /z(?=a)/, /(\w+)\s(\w+)/); 1`,
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				run(b, v8.Config{}, code)
+			}
+		})
+	}
+}

@@ -30,11 +30,12 @@
 // The JavaScript of the prelude is in prelude/*.js, which is evaluated in the order of the
 // file names: 06_stack.js writes stack traces, 40_inspect_text.js to 44_inspect.js write
 // values as text, 50_console.js has the console, 60_timers.js the timers, 65_calls.js the
-// objects under mcp, whose methods start host calls, 70_result.js and 71_uncaught.js write
-// the text of a result and of an error, 86_intrinsics.js finds built-in objects that
-// earlier runs changed, 87_globals.js writes globals without a run, 88_platform.js
-// evaluates the parts of the platform, which are in platform/*.js, when a script first uses
-// them, and 89_modules.js evaluates the modules that scripts import.
+// objects under mcp, whose methods start host calls, 69_regexps.js prepares regular
+// expressions to be saved, 70_result.js and 71_uncaught.js write the text of a result and
+// of an error, 86_intrinsics.js finds built-in objects that earlier runs changed,
+// 87_globals.js writes globals without a run, 88_platform.js evaluates the parts of the
+// platform, which are in platform/*.js, when a script first uses them, and 89_modules.js
+// evaluates the modules that scripts import.
 //
 // The C and C++ files, in reading order:
 //
@@ -46,6 +47,7 @@
 //   - globals.cc: lists the properties that user code added to the global object; describes
 //     the globals of a heap
 //   - source.h, source.cc: keeps the sources outside V8's heap
+//   - regexps.cc: prepares regular expressions to be saved
 //   - snapshot.cc: saves the heap
 //   - limits.cc, budget.h, budget.cc: decides when the heap of a run is too large, and when
 //     an ArrayBuffer is refused

@@ -368,10 +368,16 @@ void host_compile(const Info& info) {
   v8::ScriptOrigin origin(info[0]);
   Local<v8::Script> script;
   Local<Value> value;
-  if (v8::Script::Compile(context, info[1].As<v8::String>(), &origin).ToLocal(&script) && script->Run(context).ToLocal(&value)) {
-    info.Return(value);
+  {
+    CompileScope compiling(current);
+    if (!v8::Script::Compile(context, info[1].As<v8::String>(), &origin).ToLocal(&script)) return;
   }
+  if (script->Run(context).ToLocal(&value)) info.Return(value);
 }
+
+// host.clearCaches() makes V8 forget compiled scripts and regular expressions that nothing
+// refers to.
+void host_clear_caches(const Info& info) { info.GetIsolate()->ClearCachesForTesting(); }
 
 struct Native {
   const char* name;
@@ -398,6 +404,7 @@ constexpr Native kNatives[] = {
     {"takeText", host_take_text},
     {"artifact", host_artifact},
     {"compile", host_compile},
+    {"clearCaches", host_clear_caches},
 };
 constexpr size_t kNativeCount = sizeof kNatives / sizeof kNatives[0];
 

@@ -170,6 +170,7 @@ extern "C" daybook_isolate* daybook_new(const daybook_config* config, char* erro
   } else {
     d->creator = new v8::SnapshotCreator(params);  // enters the isolate
     d->isolate = d->creator->GetIsolate();
+    d->isolate->SetCounterFunction(counter_named);
   }
   d->isolate->SetOOMErrorHandler(on_out_of_memory);
   d->isolate->SetFatalErrorHandler(on_api_failure);

@@ -62,6 +62,8 @@ struct daybook_isolate {
   v8::Global<v8::Value> reported;  // from host.reportError
   bool has_reported = false;
 
+  int regexps = 0;  // not 0 if the run created one; see counter_named
+
   std::atomic<bool> out_of_memory{false};
   std::atomic<size_t> peak_heap{0};
   // A heap may be saved when it is as large as the limit. A run that starts from it needs
@@ -122,6 +124,23 @@ size_t global_handle_bytes(v8::Isolate*);
 
 // Writes the reason to stderr in one line and ends the process.
 [[noreturn]] void die(const char* kind, const char* where, const char* why);
+
+// Counts regular expressions for V8.
+int* counter_named(const char* name);
+// A script that the bridge compiles is not counted.
+class CompileScope {
+ public:
+  explicit CompileScope(daybook_isolate* d) : d_(d), regexps_(d->regexps) {}
+  ~CompileScope() { d_->regexps = regexps_; }
+  CompileScope(const CompileScope&) = delete;
+  void operator=(const CompileScope&) = delete;
+
+ private:
+  daybook_isolate* const d_;
+  const int regexps_;
+};
+// Prepares the regular expressions of a heap without garbage to be saved. It may be stopped.
+void unshare_regexps(daybook_isolate*, v8::Local<v8::Context>);
 
 v8::Local<v8::String> new_string(v8::Isolate*, const char*);
 // Returns at most limit bytes of valid UTF-8. Sets *cut if the string is longer.

@@ -29,6 +29,7 @@ class Run {
 
   void execute(daybook_script script, daybook_bytes servers, daybook_bytes globals, bool node_globals) {
     d_->pending_calls = 0;
+    d_->regexps = 0;
     Local<v8::String> callable, name, file, mappings;
     if (!string_of(servers, &callable) || !string_of(script.name, &name) || !string_of(script.file, &file) ||
         !string_of(script.mappings, &mappings)) {
@@ -102,6 +103,7 @@ class Run {
   bool compiles(daybook_bytes source) {
     v8::HandleScope handles(isolate_);
     v8::TryCatch quiet(isolate_);
+    CompileScope compiling(d_);
     std::string body(source.data, source.size);
     if (body.compare(0, 2, "#!") == 0) body.replace(0, 2, "//");
     body = "(async () => {\n" + body + "\n})";
@@ -487,6 +489,11 @@ bool prepare_for_snapshot(daybook_isolate* d, daybook_result* result) {
     d->rejections.clear();
     d->reported.Reset();
     d->is_quiescent = !cancel_timers() && !ran;
+    if (d->stop_requested() || d->out_of_memory) return false;
+  }
+  // What earlier runs left is as they left it when they were saved.
+  if (d->creator != nullptr && d->is_quiescent && d->regexps != 0) {
+    unshare_regexps(d, context);
     if (d->stop_requested() || d->out_of_memory) return false;
   }
   if (d->creator != nullptr && !note_names(d, context)) return false;

@@ -22,7 +22,10 @@ v8::MaybeLocal<v8::Value> Source::evaluate(v8::Isolate* isolate, v8::Local<v8::C
   if (!v8::String::NewExternalOneByte(isolate, resource).ToLocal(&text)) return {};
   v8::ScriptOrigin origin(new_string(isolate, ("daybook:" + name_).c_str()));
   v8::Local<v8::Script> script;
-  if (!v8::Script::Compile(context, text, &origin).ToLocal(&script)) return {};
+  {
+    CompileScope compiling(current);
+    if (!v8::Script::Compile(context, text, &origin).ToLocal(&script)) return {};
+  }
   return script->Run(context);
 }
 

@@ -26,6 +26,7 @@ class ExtensionConfiguration;
 class FixedArray;
 class Function;
 class FunctionTemplate;
+class HeapProfiler;
 class Isolate;
 class MicrotaskQueue;
 class Name;
@@ -41,6 +42,27 @@ class Value;
 
 namespace internal {
 using Address = uintptr_t;
+class Heap;
+// The object behind v8::HeapProfiler.
+class HeapProfiler {
+ public:
+  Heap* heap() const;
+};
+// Visits the objects of a heap, but not the read-only ones. Nothing may be allocated in the
+// heap meanwhile. v8::HeapProfiler::QueryObjects uses it too, but also visits the read-only
+// objects, which fails in an isolate that can be saved: V8 adds strings to them.
+class HeapObjectIterator {
+ public:
+  enum HeapObjectsFiltering { kNoFiltering, kFilterUnreachable };
+  explicit HeapObjectIterator(Heap*, HeapObjectsFiltering);
+  ~HeapObjectIterator();
+  HeapObjectIterator(const HeapObjectIterator&) = delete;
+  void operator=(const HeapObjectIterator&) = delete;
+  Address Next();  // its low half is 0 after the last object
+
+ private:
+  alignas(16) unsigned char opaque_[256];  // V8 uses 56 of them
+};
 // Has only the member that feature_window.h needs.
 class Isolate {
  public:
@@ -554,8 +576,11 @@ class Isolate {
   void AddGCPrologueCallback(GCCallbackWithData, void* data = nullptr, GCType = kGCTypeAll);
   void GetHeapStatistics(HeapStatistics*);
   bool HasPendingBackgroundTasks();
+  void ClearCachesForTesting();  // drops the caches of compiled scripts and regular expressions
+  HeapProfiler* GetHeapProfiler();
   void LowMemoryNotification();
   void PerformMicrotaskCheckpoint();
+  void SetCounterFunction(int* (*)(const char* name));
   void SetFatalErrorHandler(void (*)(const char* location, const char* message));
   void SetMicrotasksPolicy(MicrotasksPolicy);
   void SetOOMErrorHandler(void (*)(const char* location, const OOMDetails&));

@@ -139,6 +139,7 @@ const DatePrototypeToString = uncurryThis(Date.prototype.toString);
 
 const NativeProxy = Proxy;
 
+const RegExpPrototypeCompile = uncurryThis(RegExp.prototype.compile);
 const RegExpPrototypeExec = uncurryThis(RegExp.prototype.exec);
 const RegExpPrototypeGetSource = getterOf(RegExp.prototype, "source");
 // The flags getter of RegExp.prototype reads the eight single getters through the

@@ -26,6 +26,7 @@ const entry = {
   result: resultText,
   error: errorResult,
   noteNames,
+  unshareRegExps,
   inspectHeap,
   inspectGlobal,
   captureIntrinsics,

@@ -101,6 +101,9 @@ static_assert(std::is_same_v<NearHeapLimitCallback, size_t (*)(void*, size_t, si
 METHOD(Isolate, HasPendingBackgroundTasks, bool (Isolate::*)());
 METHOD(Isolate, IsExecutionTerminating, bool (Isolate::*)());
 METHOD(Isolate, SetHostImportModuleDynamicallyCallback, void (Isolate::*)(HostImportModuleDynamicallyCallback));
+METHOD(Isolate, ClearCachesForTesting, void (Isolate::*)());
+METHOD(Isolate, GetHeapProfiler, HeapProfiler* (Isolate::*)());
+METHOD(Isolate, SetCounterFunction, void (Isolate::*)(CounterLookupCallback));
 METHOD(Isolate, ThrowException, Local<Value> (Isolate::*)(Local<Value>));
 VALUE(MicrotasksPolicy::kExplicit, 0);
 

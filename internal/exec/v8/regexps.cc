@@ -1,0 +1,55 @@
+// Regular expressions in a heap that is saved.
+//
+// V8 shares the compiled form of a regular expression among objects with the same source and
+// flags. When it saves a heap it defers objects behind long chains of references, and it ends
+// the process at a second reference to a compiled form that it deferred. So before a heap is
+// saved, each of these objects gets its own compiled form.
+#include <cstring>
+
+#include "isolate.h"
+
+namespace daybook {
+
+namespace {
+
+// Returns all regular expressions of the heap, also those that are garbage, in no certain
+// order. It makes handles after the search: nothing may be allocated before.
+std::vector<v8::Local<v8::Value>> find_regexps(v8::Isolate* isolate) {
+  std::vector<v8::internal::Address> found;
+  {
+    auto* heap = reinterpret_cast<v8::internal::HeapProfiler*>(isolate->GetHeapProfiler())->heap();
+    v8::internal::HeapObjectIterator objects(heap, v8::internal::HeapObjectIterator::kNoFiltering);
+    v8::internal::Address address;
+    v8::Local<v8::Value> object;
+    object.slot_ = &address;
+    while (static_cast<uint32_t>(address = objects.Next()) != 0) {
+      if (object->IsRegExp()) found.push_back(address);
+    }
+  }
+  std::vector<v8::Local<v8::Value>> handles(found.size());
+  for (size_t i = 0; i < found.size(); i++) {
+    handles[i].slot_ = v8::HandleScope::CreateHandle(reinterpret_cast<v8::internal::Isolate*>(isolate), found[i]);
+  }
+  return handles;
+}
+
+}  // namespace
+
+// V8 counts lookups in its caches of compiled scripts and regular expressions. It looks up
+// each regular expression that it creates, except the copies that a function makes of its
+// literal. Scripts that eval compiles are counted too, but not the script of a run.
+int* counter_named(const char* name) {
+  const bool counts = strcmp(name, "c:V8.CompilationCacheHits") == 0 || strcmp(name, "c:V8.CompilationCacheMisses") == 0;
+  return counts && current != nullptr ? &current->regexps : nullptr;
+}
+
+void unshare_regexps(daybook_isolate* d, v8::Local<v8::Context> context) {
+  constexpr size_t kMost = size_t{1} << 24;  // elements of a Map
+  v8::HandleScope handles(d->isolate);
+  std::vector<v8::Local<v8::Value>> regexps = find_regexps(d->isolate);
+  if (regexps.size() < 2 || regexps.size() > kMost) return;
+  v8::Local<v8::Value> list = v8::Array::New(d->isolate, regexps.data(), regexps.size());
+  (void)call_entry(d, context, "unshareRegExps", 1, &list);
+}
+
+}  // namespace daybook
