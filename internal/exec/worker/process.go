@@ -309,10 +309,11 @@ func (p *process) diedOnLongString() bool {
 	return strings.Contains(p.stderr.String(), "daybook-v8: string")
 }
 
-// diedOfErrors reports whether V8 ended the process because of errors that refer to
-// each other. While V8 saves a heap it defers the frames of stack traces, and it cannot
-// refer to an object that it deferred.
-func (p *process) diedOfErrors() bool {
+// diedOfUnreadStacks reports whether V8 ended the process because of errors whose stacks were
+// never read. Their frames refer to compiled code. While V8 saves a heap it defers objects
+// behind many references, and compiled code that it deferred cannot be referred to again.
+// Regular expressions have compiled forms too, but the worker lets no two of them share one.
+func (p *process) diedOfUnreadStacks() bool {
 	return strings.Contains(p.stderr.String(), "SerializePendingObject(")
 }
 

@@ -249,8 +249,8 @@ func (p *process) perform(ctx context.Context, t *runner.Task, lines func(contex
 	switch {
 	case p.ranOutOfMemory():
 		o.Reason, o.Error = runner.ReasonOutOfMemory, outOfMemoryText
-	case p.diedOfErrors():
-		o.Reason, o.Error = runner.ReasonUnserializableHeap, linkedErrorsText
+	case p.diedOfUnreadStacks():
+		o.Reason, o.Error = runner.ReasonUnserializableHeap, unreadStacksText
 	case p.diedOnLongString():
 		o.Reason, o.Error = runner.ReasonUnserializableHeap, longStringText
 	}

@@ -140,8 +140,8 @@ func maxResident(t *runner.Task) int64 {
 const (
 	outOfMemoryText  = "Out of memory: V8 heap limit exceeded. Try increasing heap_memory_max_mb."
 	timedOutText     = "Execution timed out"
-	linkedErrorsText = "V8 cannot save a heap in which errors refer to each other, through a dozen links, and whose stacks were never read. " +
-		"Read error.stack of each error that you link to another one, or keep its message alone."
+	unreadStacksText = "V8 cannot save a heap that keeps errors behind a dozen or more references, such as causes, lists and closures, if their stacks were never read. " +
+		"Read error.stack of each error that you keep, or keep its message alone. A package that you import may keep such errors too."
 	// V8 stores literals, property names and similar strings once (internalizes them). In
 	// an isolate that can be saved, such a string has at most V8's regular object size.
 	longStringText = "A property name, regular expression, tagged template or error message of more than 128 KiB ended the run: V8 cannot keep one in an isolate whose heap is saved. " +
