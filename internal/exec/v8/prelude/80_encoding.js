@@ -116,12 +116,12 @@ const bytesOf = (value) => {
       if (host.kindOf(destination) !== "typedArray" || TypedArrayPrototypeGetName(destination) !== "Uint8Array") {
         throw invalidArgument("dest", "an instance of Uint8Array", destination, encodeInto);
       }
-      const room = TypedArrayPrototypeGetLength(destination);
+      const capacity = TypedArrayPrototypeGetLength(destination);
       let read = 0;
       let written = 0;
       while (read < text.length) {
         const code = scalarAt(text, read);
-        if (written + utf8Size(code) > room) break;
+        if (written + utf8Size(code) > capacity) break;
         writeUtf8(destination, written, code);
         written += utf8Size(code);
         read += code > 0xffff ? 2 : 1;

@@ -115,7 +115,7 @@ test("an event that was stopped before reaches no listener", () => {
   target.dispatchEvent(event);
   assert_equals(n, 0);
   target.dispatchEvent(event);
-  assert_equals(n, 1, "the flag is gone after the dispatch");
+  assert_equals(n, 1, "the flag is cleared after the dispatch");
 });
 test("a listener that is removed during the dispatch is not called", () => {
   const target = new EventTarget();

@@ -115,7 +115,7 @@ promise_test("the stream of a tee is cancelled with both branches", async () => 
   await Promise.all([first, b.cancel("b")]);
   assert_array_equals(reasons, ["a", "b"]);
 });
-promise_test("one branch goes on without the other", async () => {
+promise_test("one branch continues without the other", async () => {
   const [a, b] = numbers(3).tee();
   a.cancel();
   assert_array_equals(await collect(b), [0, 1, 2]);

@@ -69,7 +69,7 @@ promise_test("the desired size falls and rises", async () => {
   await done;
   assert_equals(writer.desiredSize, 5);
 });
-promise_test("ready waits for room", async () => {
+promise_test("ready waits for capacity", async () => {
   let release;
   const writer = new WritableStream({ write: () => new Promise((r) => { release = r; }) }).getWriter();
   const { ready } = writer;
@@ -84,7 +84,7 @@ promise_test("ready waits for room", async () => {
   await wait();
   assert_true(isReady);
 });
-test("ready stays while there is room", () => {
+test("ready stays while there is capacity", () => {
   const writer = new WritableStream({}, { highWaterMark: 2 }).getWriter();
   const { ready } = writer;
   writer.write("a");
@@ -217,7 +217,7 @@ promise_test("a released writer", async () => {
   assert_throws_js(TypeError, () => writer.desiredSize);
   writer.releaseLock();
 });
-promise_test("writes go on after the writer is released", async () => {
+promise_test("writes continue after the writer is released", async () => {
   const chunks = [];
   const stream = new WritableStream({ write(chunk) { chunks.push(chunk); } });
   const writer = stream.getWriter();
