@@ -25,6 +25,21 @@ func (d *Daybook) newPackages() (packages, error) {
 	return packages{d.ledger, client, d}, err
 }
 
+// AdmitPackage lets scripts of the default tenant import a package of the registry, given as
+// NAME, NAME@RANGE or jsr:@SCOPE/NAME. It returns the packages that were not admitted before:
+// the package and its dependencies. An error of type *ledger.Error with CodeUnavailable may pass.
+func (d *Daybook) AdmitPackage(ctx context.Context, specifier string) ([]events.AdmittedPackage, error) {
+	p, err := d.newPackages()
+	if err != nil {
+		return nil, err
+	}
+	admitted, _, err := p.Admit(ctx, events.DefaultTenant, specifier, events.Actor{Principal: "embedder", Transport: "embed"})
+	if err != nil {
+		return nil, err
+	}
+	return admitted.Packages, nil
+}
+
 // Admit implements httpapi.Modules.
 func (p packages) Admit(ctx context.Context, tenant, specifier string, actor events.Actor) (*events.ModuleAdmitted, uint64, error) {
 	if err := p.d.disk.Low(); err != nil {

@@ -125,6 +125,7 @@ var allowed = map[string][]string{
 	"internal/dev/docgen/eventdoc":   {"events"},
 	"internal/dev/wpt":               {},
 	"examples/embed":                 {"embed"},
+	"examples/forecast":              {"embed", "events"},
 	"examples/host-calls":            {"embed", "events"},
 }
 
