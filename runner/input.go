@@ -161,8 +161,7 @@ func (r *Runner) fetchSource(ctx context.Context, req ledger.Request, in *input)
 		if in.files, in.refusal, err = r.readText(ctx, req, content.Files, "list of files"); err != nil || in.refusal != nil {
 			return err
 		}
-		var files map[string]string
-		if json.Unmarshal(in.files, &files) != nil || runfiles.Check(files) != nil {
+		if !areFiles(in.files) {
 			in.refusal = &refusal{ReasonSourceDamaged, "The files of this run are damaged: they are not the JSON of an object of texts."}
 			return nil
 		}
@@ -178,6 +177,12 @@ func (r *Runner) fetchSource(ctx context.Context, req ledger.Request, in *input)
 		in.refusal = &refusal{ReasonSourceDamaged, "The data of this run is damaged: it is not the JSON of an object."}
 	}
 	return nil
+}
+
+// areFiles reports whether a text is the JSON of files that a run can have.
+func areFiles(text []byte) bool {
+	var files map[string]string
+	return json.Unmarshal(text, &files) == nil && runfiles.Check(files) == nil
 }
 
 // readText returns a text of a request, from the event or from the blob store. It returns a

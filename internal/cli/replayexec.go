@@ -164,17 +164,18 @@ func (c *replayCmd) replayRuns(ctx context.Context, v *verdicts) (running int, e
 	v.total = len(ids)
 	type result struct {
 		client.Answer[client.Replayed]
-		missing error // the run no longer exists
+		isMissing bool // the run no longer exists
+		refusal   error
 	}
 	return running, inOrder(ctx, len(ids), c.Parallel, func(ctx context.Context, i int) (result, error) {
 		answer, err := c.api().ReplayExecution(ctx, ids[i], c.Step)
 		if refused, ok := errors.AsType[*client.Error](err); ok && len(ids) > 1 && refused.Status == http.StatusNotFound {
-			return result{missing: err}, nil
+			return result{isMissing: true, refusal: err}, nil
 		}
 		return result{Answer: answer}, err
 	}, func(i int, r result) error {
-		if r.missing != nil {
-			v.addMissing(ids[i], r.missing)
+		if r.isMissing {
+			v.addMissing(ids[i], r.refusal)
 			return nil
 		}
 		return v.add(r.Body, r.JSON)

@@ -28,7 +28,7 @@ func TestSampler(t *testing.T) {
 		IsReplayed: func(_ context.Context, _, execution string) (bool, error) { return execution == "run-20", nil },
 		Replay: func(_ context.Context, tenant, execution string) error {
 			replayed <- tenant + " " + execution
-			return errors.New("the run is gone") // the next one follows
+			return errors.New("the run was removed") // the next one follows
 		},
 	})
 	s.Offer(&events.Event{Tenant: "acme", Data: &events.ExecutionStarted{ExecutionID: "run-1"}})

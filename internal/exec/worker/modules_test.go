@@ -78,7 +78,7 @@ func (r *registry) run(t *testing.T, heap []byte, code string, files map[string]
 		t.Fatalf("%s: %v", code, err)
 	}
 	if o.Status != events.StatusCompleted {
-		return string(o.Reason) + ": " + o.Error, o.Heap
+		return o.Reason + ": " + o.Error, o.Heap
 	}
 	if o.Result == nil {
 		return "undefined", o.Heap
