@@ -31,7 +31,7 @@ type Limits struct {
 // execution can depend on. Two executions with equal inputs and equal engines have equal
 // outcomes.
 type Engine struct {
-	// ID is the hash of the other fields; heaps are bound to it.
+	// ID is the hash of the other fields, without Locale and TimeZone; heaps are bound to it.
 	ID string `json:"id"`
 	// V8Version is the engine's version, for example "13.6.233.10".
 	V8Version string `json:"v8_version"`
@@ -44,6 +44,12 @@ type Engine struct {
 	// SnapshotFormat is Daybook's version of the layout of heaps; 0 for executions
 	// without a heap.
 	SnapshotFormat int `json:"snapshot_format"`
+	// Locale is the default locale of scripts, a BCP 47 tag such as "en-US". Absent in
+	// records of earlier versions, which had the same one.
+	Locale string `json:"locale,omitempty"`
+	// TimeZone is the time zone of scripts, an IANA name such as "UTC". Absent in records
+	// of earlier versions, which had the same one.
+	TimeZone string `json:"time_zone,omitempty"`
 }
 
 // BlobRef names a text that is stored as a blob because it is too large for an event.

@@ -298,6 +298,7 @@ func later() []events.Data {
 		&events.SessionReset{SessionID: logical, Kind: events.SessionLogical, IdempotencySHA256: heapIn, IdempotencyKeyID: "5f0c77e2b8d49a11-7d026a3e019ab3c4"},
 		&events.ExecutionStarted{InputHeap: heapOut, MigratedFrom: heapIn},
 		&events.ExecutionStarted{Callable: &events.Body{Text: `{"geo":["locate"]}`}, NodeGlobals: true},
+		&events.ExecutionStarted{Engine: events.Engine{Locale: "en-US", TimeZone: "UTC"}},
 		&events.ExecutionFailed{Ending: events.Ending{TimersCancelled: 2}},
 		&events.ExecutionCompleted{Ending: events.Ending{Pristine: new(false)}},
 		&events.ExecutionOutput{Hidden: &events.OutputExtent{Lines: 1, Bytes: 17, Open: true}},

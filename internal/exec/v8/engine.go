@@ -31,6 +31,13 @@ const snapshotFormat = 1
 //     contain. An error whose stack is first read in a later run would have no position.
 const flags = "--random-seed=7 --no-validate-asm --no-concurrent-recompilation --no-reuse-scope-infos --single-threaded-gc --no-enable-lazy-source-positions"
 
+// The defaults of scripts on every machine; daybook_start sets them. locale is what V8 calls
+// the default locale of ICU.
+const (
+	locale   = "en-US"
+	timeZone = "UTC"
+)
+
 // Engine identifies everything that determines what a run does, except its inputs. A heap can
 // be restored only by the engine that made it.
 type Engine struct {
@@ -46,6 +53,10 @@ type Engine struct {
 	ExternalReferences int `json:"external_references"`
 	// Platform is GOOS/GOARCH. A heap cannot be restored on another platform.
 	Platform string `json:"platform"`
+	// Locale and TimeZone are the defaults of scripts: a BCP 47 tag and an IANA name. They
+	// are the same for all engines so far, and so no part of ID.
+	Locale   string `json:"locale,omitempty"`
+	TimeZone string `json:"time_zone,omitempty"`
 }
 
 // ID returns a short name of the engine. Equal engines have equal names, and different engines
@@ -65,6 +76,8 @@ func CurrentEngine() Engine {
 		SnapshotFormat:     snapshotFormat,
 		ExternalReferences: int(C.daybook_external_references()) + len(sources()),
 		Platform:           runtime.GOOS + "/" + runtime.GOARCH,
+		Locale:             locale,
+		TimeZone:           timeZone,
 	}
 }
 

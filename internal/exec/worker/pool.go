@@ -151,6 +151,7 @@ func (p *Pool) Engine(ctx context.Context, stateful bool) (events.Engine, error)
 	}
 	return events.Engine{
 		ID: e.ID(), V8Version: e.V8Version, Flags: e.Flags, JIT: e.JIT, PreludeSHA256: e.PreludeSHA256, SnapshotFormat: e.SnapshotFormat,
+		Locale: e.Locale, TimeZone: e.TimeZone,
 	}, nil
 }
 

@@ -231,7 +231,7 @@ func TestEngineAndLayers(t *testing.T) {
 		if !stateful {
 			e.JIT, e.SnapshotFormat = true, 0
 		}
-		want := events.Engine{ID: e.ID(), V8Version: e.V8Version, Flags: e.Flags, JIT: e.JIT, PreludeSHA256: e.PreludeSHA256, SnapshotFormat: e.SnapshotFormat}
+		want := events.Engine{ID: e.ID(), V8Version: e.V8Version, Flags: e.Flags, JIT: e.JIT, PreludeSHA256: e.PreludeSHA256, SnapshotFormat: e.SnapshotFormat, Locale: "en-US", TimeZone: "UTC"}
 		if engine, err := pool.Engine(t.Context(), stateful); err != nil || engine != want {
 			t.Errorf("stateful %t: engine %+v, %v, want %+v", stateful, engine, err, want)
 		}
