@@ -42,8 +42,11 @@ func (x *exchange) answer(ctx context.Context, r *request, resp *http.Response) 
 	}
 	w.Headers = [][2]string{}
 	for _, name := range slices.Sorted(maps.Keys(resp.Header)) {
+		if h.containsFold(name) {
+			continue // a name with [hidden] is not valid
+		}
 		for _, value := range resp.Header[name] {
-			w.Headers = append(w.Headers, [2]string{strings.ToLower(h.hide(name)), latin1Text(h.hide(value))})
+			w.Headers = append(w.Headers, [2]string{strings.ToLower(name), latin1Text(h.hide(value))})
 		}
 	}
 	if hasBody(r.method, resp.StatusCode) {

@@ -18,7 +18,10 @@ const hidden = "[hidden]"
 const minSecret = 4
 
 // hider removes secrets from what a script gets.
-type hider struct{ words *strings.Replacer }
+type hider struct {
+	words  *strings.Replacer
+	folded []string // the same words in lower case
+}
 
 // newHider returns a hider for the values of the rules, in the forms in which servers
 // repeat them.
@@ -44,11 +47,12 @@ func newHider(rules []HeaderRule) hider {
 		}
 		return strings.Compare(a, b)
 	})
-	var pairs []string
+	var pairs, folded []string
 	for _, s := range slices.Compact(list) {
 		pairs = append(pairs, s, hidden)
+		folded = append(folded, strings.ToLower(s))
 	}
-	return hider{strings.NewReplacer(pairs...)}
+	return hider{strings.NewReplacer(pairs...), folded}
 }
 
 // spellings returns a secret in the forms in which texts may contain it.
@@ -98,3 +102,10 @@ func (h hider) hide(text string) string {
 
 // contains reports whether a text has a secret.
 func (h hider) contains(text string) bool { return h.hide(text) != text }
+
+// containsFold reports whether a text has a secret with letters in any case. The case of the
+// name of a header is not kept.
+func (h hider) containsFold(text string) bool {
+	text = strings.ToLower(text)
+	return slices.ContainsFunc(h.folded, func(word string) bool { return strings.Contains(text, word) })
+}

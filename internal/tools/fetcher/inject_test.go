@@ -143,6 +143,7 @@ func TestRepeatedSecrets(t *testing.T) {
 		k := r.Header.Get("X-Key")
 		w.Header().Set("X-Echo", k)
 		w.Header().Set("X-"+hex.EncodeToString([]byte(k)), "1")
+		w.Header().Set("X-"+r.Header.Get("X-Token"), "in a name, whose case is changed")
 		w.Header().Set("Www-Authenticate", "got "+r.Header.Get("Authorization"))
 		for _, form := range []string{k, url.QueryEscape(k), url.PathEscape(k), html.EscapeString(k), fmt.Sprintf("%q", k), fmt.Sprintf("%x %X", k, k)} {
 			fmt.Fprintln(w, form)
@@ -156,11 +157,12 @@ func TestRepeatedSecrets(t *testing.T) {
 	f := withRules(t,
 		fetcher.HeaderRule{Host: "example.com:" + port, Header: "X-Key", Value: secret},
 		fetcher.HeaderRule{Host: "example.com:" + port, Header: "Authorization", Value: "Basic " + basic},
+		fetcher.HeaderRule{Host: "example.com:" + port, Header: "X-Token", Value: "tokenIs-withoutQuotes"},
 		fetcher.HeaderRule{Host: "elsewhere.example", Header: "X-Else", Value: "another secret"},
 	)
 	res := fetch(t, f, request{URL: at(t, s, "example.com", "/")})
 	text := string(res.Text) + string(res.ResponseBody)
-	for _, form := range []string{secret, `s3cr\"t`, "s3cr%22t", "s3cr&#34;t", "s3cr&quot;t", hex.EncodeToString([]byte(secret)), "passw0rd", basic, base64.StdEncoding.EncodeToString([]byte(secret))[:16]} {
+	for _, form := range []string{secret, `s3cr\"t`, "s3cr%22t", "s3cr&#34;t", "s3cr&quot;t", hex.EncodeToString([]byte(secret)), "passw0rd", basic, "tokenis-withoutquotes", base64.StdEncoding.EncodeToString([]byte(secret))[:16]} {
 		if strings.Contains(strings.ToLower(text), strings.ToLower(form)) {
 			t.Errorf("the script gets %q in %s", form, text)
 		}
