@@ -69,6 +69,7 @@
 //   - keys.go: opens the content keys
 //   - whatif.go: executes other code with the inputs of a recorded run
 //   - modules.go: admits the packages that scripts import
+//   - admissionturns.go: lets few admissions of packages run at a time
 //   - replay.go, replayexport.go: executes recorded runs again for clients, and records the
 //     verdicts; those of an export without a server; lists the globals of heaps
 //   - migration.go: migrates heaps of other engines, for clients and for runs that need them

@@ -102,6 +102,7 @@ type Daybook struct {
 	runnerDone, projectorDone chan struct{}
 	stopWebhooks              func() // nil before they are started
 	stopReplays               func() // nil if this process replays no runs
+	stopAdmissions            func() // nil if this process has no REST API
 	replays                   *replays
 	tailing, auditing         *backgroundTask
 	admitting                 *backgroundTask // follows changes of NATS credentials
@@ -240,6 +241,9 @@ func (d *Daybook) close() error {
 	d.draining.Store(true)
 	if d.stopReplays != nil {
 		d.stopReplays()
+	}
+	if d.stopAdmissions != nil {
+		d.stopAdmissions()
 	}
 	d.watching.end()
 	d.trimming.end()

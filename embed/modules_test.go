@@ -2,7 +2,9 @@ package embed_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"path/filepath"
 	"strings"
@@ -135,5 +137,31 @@ func TestRefusedModules(t *testing.T) {
 	}
 	if status, body := answerOf(t, book, http.MethodGet, "/api/modules"); status != http.StatusOK || strings.Count(body, `"sha512"`) != 2 {
 		t.Errorf("%d %s", status, body)
+	}
+}
+
+// Close ends an admission that waits for the registry.
+func TestCloseDuringAdmission(t *testing.T) {
+	t.Parallel()
+	asked, end := make(chan struct{}), make(chan struct{})
+	source := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		close(asked)
+		select {
+		case <-r.Context().Done():
+		case <-end:
+		}
+	}))
+	defer source.Close()
+	defer close(end)
+	book := start(t, embed.Options{Runs: embed.RunOptions{Registry: source.URL}})
+	answers := make(chan string)
+	go func() {
+		status, body := postTo(t, book, "/api/modules", `{"specifier":"slow"}`)
+		answers <- fmt.Sprint(status, body)
+	}()
+	<-asked
+	closeBook(t, book)
+	if answer := <-answers; !strings.HasPrefix(answer, "503") || !strings.Contains(answer, "the server is shutting down") {
+		t.Error(answer)
 	}
 }

@@ -20,7 +20,7 @@ import (
 const (
 	maxAdded      = 256       // packages
 	maxAddedBytes = 128 << 20 // of their tarballs together
-	maxDescribed  = 256 << 20 // bytes of what the registry says about packages
+	maxDescribed  = 128 << 20 // bytes of what the registry says about packages
 	maxDependents = 1000      // dependencies of one package
 )
 
@@ -147,7 +147,10 @@ func (a *admission) add(ctx context.Context, name, rangeText string, dependency 
 	if rangeErr == nil {
 		version = newest(p, wanted, rangeText)
 	}
-	v := p.Versions[version]
+	v, err := p.Version(version)
+	if err != nil {
+		return "", fmt.Errorf("read package %s from %s: %w", name, a.registry.Of(name), err)
+	}
 	if _, ok := parseVersion(version); !ok || v == nil {
 		return "", refuse("%s has no version %s in %s", Show(name), rangeText, a.registry.Of(name))
 	}

@@ -32,7 +32,7 @@ const jsrScope = "@jsr/"
 
 const (
 	maxPackument = 48 << 20 // bytes
-	maxManifest  = 1 << 20  // bytes of a package.json
+	maxManifest  = 1 << 20  // bytes of a package.json, and of the description of a version
 	maxVersions  = 20_000
 	maxLicense   = 200 // bytes
 	timeout      = 30 * time.Second
@@ -80,11 +80,29 @@ func (c *Client) base(name string) *url.URL {
 
 // Package is what a registry says about a package.
 type Package struct {
-	Name     string              `json:"name"`
-	Tags     map[string]string   `json:"dist-tags"`
-	Versions map[string]*Version `json:"versions"`
+	Name string            `json:"name"`
+	Tags map[string]string `json:"dist-tags"`
+	// Versions holds the text of each version; Version decodes one. All of them decoded
+	// would take some ten times the memory of the answer.
+	Versions map[string]json.RawMessage `json:"versions"`
 	// Size is the size of the registry's answer, in bytes.
 	Size int `json:"-"`
+}
+
+// Version returns what the registry says about a version, or nil if it has no such version.
+func (p *Package) Version(version string) (*Version, error) {
+	raw := p.Versions[version]
+	if len(raw) > maxManifest {
+		return nil, fmt.Errorf("%w: it describes %s@%s with %d bytes, at most %d are allowed", ErrRefused, p.Name, version, len(raw), maxManifest)
+	}
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	var v *Version
+	if err := json.Unmarshal(raw, &v); err != nil {
+		return nil, fmt.Errorf("%w: its description of %s@%s: %w", ErrRefused, p.Name, version, err)
+	}
+	return v, nil
 }
 
 // Version is one version of a package.

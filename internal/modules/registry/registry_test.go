@@ -84,7 +84,11 @@ func TestHostileTarballs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = client.Tarball(t.Context(), "evil", "1.0.0", p.Versions["1.0.0"])
+			v, err := p.Version("1.0.0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = client.Tarball(t.Context(), "evil", "1.0.0", v)
 			if err == nil || !strings.Contains(err.Error(), c.want) || !errors.Is(err, registry.ErrRefused) && !errors.Is(err, tarball.ErrRefused) {
 				t.Errorf("%v, want %s", err, c.want)
 			}
@@ -125,11 +129,12 @@ func TestOtherHosts(t *testing.T) {
 }
 
 // TestOldManifests reads an answer with lists where objects belong, as the npm registry has
-// them for old versions.
+// them for old versions. A version that cannot be read is no obstacle to others.
 func TestOldManifests(t *testing.T) {
 	t.Parallel()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = w.Write([]byte(`{"name":"old","versions":{"0.1.0":{"dependencies":[],"peerDependencies":"x"},"1.0.0":{"dependencies":{"a":"^1"}}}}`))
+		_, _ = w.Write([]byte(`{"name":"old","versions":{"0.1.0":{"dependencies":[],"peerDependencies":"x"},"1.0.0":{"dependencies":{"a":"^1"}},
+			"0.0.1":{"dependencies":{"a":1}},"0.0.2":null,"0.0.3":{"dist":"` + strings.Repeat("x", 1<<20) + `"}}}`))
 	}))
 	defer s.Close()
 	client, err := registry.New(s.URL, s.URL)
@@ -140,7 +145,20 @@ func TestOldManifests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.Versions["0.1.0"].Dependencies != nil || p.Versions["1.0.0"].Dependencies["a"] != "^1" {
-		t.Errorf("%+v", p.Versions)
+	if v, err := p.Version("0.1.0"); err != nil || v.Dependencies != nil {
+		t.Errorf("%+v %v", v, err)
+	}
+	if v, err := p.Version("1.0.0"); err != nil || v.Dependencies["a"] != "^1" {
+		t.Errorf("%+v %v", v, err)
+	}
+	for _, version := range []string{"0.0.2", "2.0.0"} {
+		if v, err := p.Version(version); v != nil || err != nil {
+			t.Errorf("%s: %+v %v", version, v, err)
+		}
+	}
+	for _, version := range []string{"0.0.1", "0.0.3"} {
+		if _, err := p.Version(version); !errors.Is(err, registry.ErrRefused) || !strings.Contains(err.Error(), "old@"+version) {
+			t.Errorf("%s: %v", version, err)
+		}
 	}
 }
