@@ -103,6 +103,7 @@ type Daybook struct {
 	stopWebhooks              func() // nil before they are started
 	stopReplays               func() // nil if this process replays no runs
 	stopAdmissions            func() // nil if this process has no REST API
+	packages                  packages
 	replays                   *replays
 	tailing, auditing         *backgroundTask
 	admitting                 *backgroundTask // follows changes of NATS credentials

@@ -29,18 +29,15 @@ func (d *Daybook) newPackages() (packages, error) {
 	client, err := registry.New(cmp.Or(d.opts.Runs.Registry, registry.NPM), cmp.Or(d.opts.Runs.JSRRegistry, registry.JSR))
 	open, stop := context.WithCancel(context.Background())
 	d.stopAdmissions = stop
-	return packages{d.ledger, client, d, newAdmissionTurns(open)}, err
+	d.packages = packages{d.ledger, client, d, newAdmissionTurns(open)}
+	return d.packages, err
 }
 
 // AdmitPackage lets scripts of the default tenant import a package of the registry, given as
 // NAME, NAME@RANGE or jsr:@SCOPE/NAME. It returns the packages that were not admitted before:
 // the package and its dependencies. An error of type *ledger.Error with CodeUnavailable may pass.
 func (d *Daybook) AdmitPackage(ctx context.Context, specifier string) ([]events.AdmittedPackage, error) {
-	p, err := d.newPackages()
-	if err != nil {
-		return nil, err
-	}
-	admitted, _, err := p.Admit(ctx, events.DefaultTenant, specifier, events.Actor{Principal: "embedder", Transport: "embed"})
+	admitted, _, err := d.packages.Admit(ctx, events.DefaultTenant, specifier, events.Actor{Principal: "embedder", Transport: "embed"})
 	if err != nil {
 		return nil, err
 	}

@@ -159,6 +159,8 @@ func TestBodiesAreStrict(t *testing.T) {
 	}
 	s := start(t, func(o *httpapi.Options) {
 		o.Volumes, o.Collector, o.Webhooks, o.Contexts = &fakeVolumes{}, struct{ httpapi.Collector }{}, struct{ httpapi.Webhooks }{}, struct{ httpapi.Contexts }{}
+		type service = httpapi.Modules // the name of its method Modules is that of its type
+		o.Modules = struct{ service }{}
 	})
 	bodies := 0
 	for path, ops := range doc.Paths {

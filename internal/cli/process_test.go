@@ -428,7 +428,7 @@ func TestCompletion(t *testing.T) {
 		t.Fatalf("bash does not read it: %v\n%s", err, out)
 	}
 	for typed, want := range map[string]string{
-		"":                              "serve mcp acp run repl exec heap session context events volume key token nats webhook status verify replay monitor policy witness rebuild version completion --help --config --raw",
+		"":                              "serve mcp acp run repl exec heap session context events volume key token nats module webhook status verify replay monitor policy witness rebuild version completion --help --config --raw",
 		"he":                            "heap",
 		"exec ":                         "list show get output text watch cancel calls artifacts events --help",
 		"exec w":                        "watch",

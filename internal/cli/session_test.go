@@ -26,7 +26,7 @@ func TestSessions(t *testing.T) {
 		{args: `run --in keeps --session talk·1 -e 7` + at, stdout: "7\n", stderr: "status.*"},
 		{args: `session show talk·1 --last 1` + at, stdout: ".*\nrun 5  completed .*"},
 		{args: `session reset keeps --heap $first` + at, stdout: "logical session .*"},
-		{args: `session log keeps` + at, stdout: "INDEX +TIME +STATUS +HEAP +CODE\n0 .*\n1 .*\n2 .*\n3 .*\n"},
+		{args: `session log keeps` + at, stdout: "INDEX +TIME +STATUS +HEAP +ARTIFACTS +CODE\n0 .*\n1 .*\n2 .*\n3 .*\n"},
 		{args: `exec list --session keeps` + at, stdout: "EXECUTION [^\n]*\n([^\n]* completed [^\n]*\n){4}"},
 		{args: `events tail --no-follow --session keeps --type daybook.session.reset.v1` + at, stdout: "([^\n]*session.reset[^\n]*\n){2}"},
 		{args: `session replay keeps --speed max` + at, stdout: ".*session.opened.v1.*session.reset.v1.*"},
