@@ -24,6 +24,7 @@
 //   - subject.go: decides which events share a subject; adds no volume
 //   - id.go: creates and checks ids and hashes; derives the id of an idempotency key
 //   - execution.go: executions, their attempts and ends; the text of their standard warnings
+//   - nondeterminism.go: why a run may not repeat
 //   - output.go: output, and the limits of a chunk
 //   - extent.go: decides which chunks of output count, and where the next attempt continues
 //   - hostcall.go: host calls and their answers

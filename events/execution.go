@@ -323,6 +323,10 @@ type Ending struct {
 	// may have influenced result, error and output, and Warnings names the changed
 	// objects. Nil when there was no input heap, or nothing was compared.
 	Pristine *bool `json:"pristine,omitempty"`
+	// Nondeterministic says why a replay may differ: what the run learned from the garbage
+	// collector, according to the worker. Absent if it learned nothing, if its worker was
+	// killed, and in records of earlier versions.
+	Nondeterministic []Nondeterminism `json:"nondeterministic,omitempty"`
 	// Warnings describe deviations from the request.
 	Warnings []string `json:"warnings,omitempty"`
 	// Actor cancelled the execution; only for cancelled.

@@ -301,6 +301,7 @@ func later() []events.Data {
 		&events.ExecutionStarted{Engine: events.Engine{Locale: "en-US", TimeZone: "UTC"}},
 		&events.ExecutionFailed{Ending: events.Ending{TimersCancelled: 2}},
 		&events.ExecutionCompleted{Ending: events.Ending{Pristine: new(false)}},
+		&events.ExecutionCompleted{Ending: events.Ending{Nondeterministic: events.AllNondeterminism()}},
 		&events.ExecutionOutput{Hidden: &events.OutputExtent{Lines: 1, Bytes: 17, Open: true}},
 		&events.LedgerVolumeOpened{Lost: events.Lost{{From: 12, To: 12, NamedAt: 1051, Unreadable: true}}},
 		&events.ExecutionReplayed{Artifact: 2, MigratedHeap: heapIn},

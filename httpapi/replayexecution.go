@@ -30,9 +30,11 @@ type Replayed struct {
 	Stopped     bool                 `json:"stopped" doc:"True if the recorded run was stopped, for example by its time limit: it is compared up to its last recorded line and call."`
 	Compared    []events.ReplayPart  `json:"compared,omitempty" doc:"What was compared, in order. javascript and heap are compared only if the engine is the recorded one."`
 	Difference  *ReplayDifference    `json:"difference,omitempty" doc:"The first difference."`
-	Reason      string               `json:"reason,omitempty" doc:"Machine-readable cause of not_replayed, for example heap_collected."`
-	Message     string               `json:"message,omitempty" doc:"Text of the cause."`
-	EngineID    string               `json:"engine_id,omitempty" doc:"Engine of the replay."`
+	// Nondeterministic is set only with Difference.
+	Nondeterministic []events.Nondeterminism `json:"nondeterministic,omitempty" doc:"Why the two may differ although nothing is wrong, if there is a difference: weak_ref, the recorded run or the replay read a WeakRef whose target was collected; finalizer, a callback of a FinalizationRegistry ran in one of them."`
+	Reason           string                  `json:"reason,omitempty" doc:"Machine-readable cause of not_replayed, for example heap_collected."`
+	Message          string                  `json:"message,omitempty" doc:"Text of the cause."`
+	EngineID         string                  `json:"engine_id,omitempty" doc:"Engine of the replay."`
 	// RecordedEngineID is empty if no script was started.
 	RecordedEngineID string    `json:"recorded_engine_id,omitempty" doc:"Engine of the recorded run."`
 	Heap             string    `json:"heap,omitempty" doc:"Hash of the heap that the replay left. It is not stored."`

@@ -185,5 +185,7 @@ type Result struct {
 	// Pristine reports whether the built-in objects of the input heap are those of a
 	// fresh isolate; nil if that is not known.
 	Pristine *bool
-	Warnings []string
+	// Nondeterministic says why the run may not repeat; empty for most runs.
+	Nondeterministic []events.Nondeterminism
+	Warnings         []string
 }

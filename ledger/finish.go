@@ -118,6 +118,7 @@ func (l *Ledger) newEnding(ctx context.Context, r *StartedAttempt, status events
 		Usage:            &res.Usage,
 		TimersCancelled:  res.TimersCancelled,
 		Pristine:         res.Pristine,
+		Nondeterministic: res.Nondeterministic,
 		Warnings:         clampWarnings(res.Warnings),
 	}, nil
 }

@@ -152,7 +152,7 @@ func (a *applier) applyEnd(e *events.Event, d *events.Ending) error {
 	}
 	status, _ := e.Type.Status()
 	content := d.Content.Value()
-	var heap, cancelledBy, usage, truncated, sum, lines, bytes any
+	var heap, cancelledBy, usage, nondeterministic, truncated, sum, lines, bytes any
 	if d.Heap != nil {
 		heap = d.Heap.SHA256
 	}
@@ -161,6 +161,9 @@ func (a *applier) applyEnd(e *events.Event, d *events.Ending) error {
 	}
 	if d.Usage != nil {
 		usage = asJSON(d.Usage)
+	}
+	if len(d.Nondeterministic) > 0 {
+		nondeterministic = asJSON(d.Nondeterministic)
 	}
 	truncated = false
 	if d.Output != nil {
@@ -180,7 +183,7 @@ func (a *applier) applyEnd(e *events.Event, d *events.Ending) error {
 	}
 	st.warnings = mergeWarnings(st.warnings, d.AllWarnings())
 	err = a.exec(a.s.end, st.id, string(status), e.Seq, e.Time.UnixMilli(), heap, bodyJSON(content.Result), content.ResultTruncated, bodyJSON(content.Error),
-		orNull(d.Reason), usage, warningsJSON(st.warnings), cancelledBy, truncated, sum, lines, bytes, d.Pristine)
+		orNull(d.Reason), usage, warningsJSON(st.warnings), cancelledBy, truncated, sum, lines, bytes, d.Pristine, nondeterministic)
 	if err != nil || d.Heap == nil {
 		return err
 	}

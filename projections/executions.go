@@ -77,17 +77,17 @@ func (s *Store) readExecution(ctx context.Context, tenant, id string, text func(
 	var source, actor, warnings string
 	var started, completed sql.NullInt64
 	var requested int64
-	var result, errorText, cancelledBy, usage, lastReplay sql.NullString
+	var result, errorText, cancelledBy, usage, nondeterministic, lastReplay sql.NullString
 	var line int64
 	var isOpen bool
 	err := s.reader.QueryRowContext(ctx, `SELECT execution_id, status, result, output_heap, error, requested_at, started_at, queued, completed_at,
 			input_heap, migrated_from, requested_heap, session, logical_id, turn, source, file_name, actor, cancelled_by, attempt, reason, result_truncated, heap_mb, timeout_secs,
-			out_line, out_byte, out_open, out_truncated, out_sha256, written_lines, written_bytes, usage, engine_id, warnings, pristine, last_seq, without_heap,
+			out_line, out_byte, out_open, out_truncated, out_sha256, written_lines, written_bytes, usage, engine_id, warnings, pristine, nondeterministic, last_seq, without_heap,
 			(SELECT count(*) FROM artifacts a WHERE a.execution = executions.id), (SELECT r.replay FROM replays r WHERE r.execution = executions.id)
 		FROM executions WHERE tenant = ? AND execution_id = ?`, tenant, id).Scan(
 		&d.ExecutionID, &d.Status, &result, &d.Heap, &errorText, &requested, &started, &d.Queued, &completed,
 		&d.InputHeap, &d.MigratedFrom, &d.RequestedHeap, &d.Session, &d.LogicalSession, &d.Turn, &source, &d.FileName, &actor, &cancelledBy, &d.Attempt, &d.Reason, &d.ResultTruncated, &d.HeapMemoryMaxMB, &d.ExecutionTimeoutSecs,
-		&line, &d.TotalBytes, &isOpen, &d.OutputTruncated, &d.OutputSHA256, &d.WrittenLines, &d.WrittenBytes, &usage, &d.EngineID, &warnings, &d.Pristine, &d.Seq, &d.WithoutHeap, &d.Artifacts, &lastReplay)
+		&line, &d.TotalBytes, &isOpen, &d.OutputTruncated, &d.OutputSHA256, &d.WrittenLines, &d.WrittenBytes, &usage, &d.EngineID, &warnings, &d.Pristine, &nondeterministic, &d.Seq, &d.WithoutHeap, &d.Artifacts, &lastReplay)
 	if errors.Is(err, sql.ErrNoRows) {
 		return d, executionNotFound(ctx, s.reader, id)
 	}
@@ -110,7 +110,7 @@ func (s *Store) readExecution(ctx context.Context, tenant, id string, text func(
 	for _, field := range []struct {
 		text string
 		into any
-	}{{actor, &d.Actor}, {warnings, &d.Warnings}, {usage.String, &d.Usage}, {cancelledBy.String, &d.CancelledBy}, {lastReplay.String, &d.Replay}} {
+	}{{actor, &d.Actor}, {warnings, &d.Warnings}, {usage.String, &d.Usage}, {cancelledBy.String, &d.CancelledBy}, {nondeterministic.String, &d.Nondeterministic}, {lastReplay.String, &d.Replay}} {
 		if field.text == "" {
 			continue
 		}

@@ -77,6 +77,8 @@ type ExecutionDetail struct {
 	// fresh isolate when the run started. It is nil without an input heap, before the
 	// end of the run, and if the objects were not compared.
 	Pristine *bool `json:"pristine,omitempty" doc:"Whether the input heap had the built-in objects of a fresh isolate. If false, earlier runs may have decided what result, error and output look like; warnings name what they changed. Absent without an input heap and for runs of earlier versions."`
+	// Nondeterministic says why a replay may differ; empty for most runs.
+	Nondeterministic []events.Nondeterminism `json:"nondeterministic,omitempty" doc:"Why a replay may differ: weak_ref, the script read a WeakRef whose target was collected; finalizer, a callback of a FinalizationRegistry ran. Absent if it did neither."`
 	// Replay is the newest verdict about a replay of the run; nil if it was not replayed.
 	Replay *LastReplay `json:"replay,omitempty" doc:"The newest verdict about a replay of the execution; absent if it was never replayed."`
 	// Shredded is the event that erased the content of the run, and its time; nil if the

@@ -2,7 +2,7 @@ package projections
 
 // SchemaVersion is the version of the file layout. A file of another version is rebuilt
 // from the ledger.
-const SchemaVersion = 31
+const SchemaVersion = 32
 
 // Times are milliseconds since 1970 UTC. Bodies (source, result, error), actors and
 // usage are JSON as recorded.
@@ -38,6 +38,8 @@ CREATE TABLE IF NOT EXISTS executions (
 	usage TEXT, warnings TEXT NOT NULL,
 	-- whether the input heap was pristine: 1, 0, or NULL where nothing was compared
 	pristine INTEGER,
+	-- why the run may not repeat: a JSON array of events.Nondeterminism, or NULL
+	nondeterministic TEXT,
 	-- how far the output reaches: see events.Extent
 	out_line INTEGER NOT NULL DEFAULT 1, out_byte INTEGER NOT NULL DEFAULT 0, out_open INTEGER NOT NULL DEFAULT 0, out_attempt INTEGER NOT NULL DEFAULT 0,
 	-- and, of a run whose output was cut, what it had written in all

@@ -62,7 +62,7 @@ func prepare(ctx context.Context, db *sql.DB) (*statements, error) {
 		{&s.touch, `UPDATE executions SET last_seq = ?2 WHERE id = ?1`},
 		{&s.handBack, `UPDATE executions SET last_seq = ?2, queued = 1 WHERE id = ?1`},
 		{&s.end, `UPDATE executions SET status = ?2, last_seq = ?3, completed_at = ?4, output_heap = ?5, result = ?6, result_truncated = ?7, error = ?8, reason = ?9, usage = ?10, warnings = ?11,
-			cancelled_by = ?12, out_truncated = max(out_truncated, ?13), out_sha256 = ?14, written_lines = ?15, written_bytes = ?16, pristine = ?17 WHERE id = ?1`},
+			cancelled_by = ?12, out_truncated = max(out_truncated, ?13), out_sha256 = ?14, written_lines = ?15, written_bytes = ?16, pristine = ?17, nondeterministic = ?18 WHERE id = ?1`},
 		{&s.chunk, `INSERT INTO output VALUES (?, ?, ?, ?, ?, ?, ?)`},
 		{&s.extent, `UPDATE executions SET last_seq = ?2, out_line = ?3, out_byte = ?4, out_open = ?5 WHERE id = ?1`},
 		{&s.truncate, `UPDATE executions SET last_seq = ?2, out_truncated = 1 WHERE id = ?1`},

@@ -202,7 +202,7 @@ func (a *attempt) run(runCtx context.Context, releaseSlot func()) error {
 		return a.finish(run, &outcome, res)
 	}
 	// The findings about the heap and the usage are recorded for every way of stopping.
-	res.Pristine, res.Warnings = outcome.Pristine, outcome.Warnings
+	res.Pristine, res.Warnings, res.Nondeterministic = outcome.Pristine, outcome.Warnings, outcome.Nondeterministic
 	res.Usage = usage(&outcome)
 	res.Usage.WallMillis = time.Since(startedAt).Milliseconds()
 	recordErr, _ := errors.AsType[*recordError](workErr)

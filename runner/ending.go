@@ -27,7 +27,7 @@ func (a *attempt) finish(run *ledger.StartedAttempt, outcome *Outcome, res ledge
 		res.Error = "" // the ledger sets the documented text
 	}
 	res.TranspiledSHA256 = outcome.TranspiledSHA256
-	res.Pristine, res.Warnings = outcome.Pristine, outcome.Warnings
+	res.Pristine, res.Warnings, res.Nondeterministic = outcome.Pristine, outcome.Warnings, outcome.Nondeterministic
 	if status == events.StatusFailed {
 		res.TimersCancelled = outcome.TimersCancelled
 	}

@@ -249,6 +249,9 @@ type Outcome struct {
 	// isolate. It is nil if there was no heap or it was not compared. It is not
 	// verified: a script may have taken over the worker that reports it.
 	Pristine *bool
+	// Nondeterministic says why the run may not repeat, as the worker reports it. It is
+	// empty if the worker was killed.
+	Nondeterministic []events.Nondeterminism
 	// Warnings are the warnings about the run. Those about Task.Heap come first: changed
 	// built-in objects, accessors and read-only globals, timers and finalizers.
 	Warnings []string

@@ -110,6 +110,9 @@ func (e shownExecution) print(out *terminal.Screen) {
 	if e.Artifacts > 0 {
 		field("artifacts", fmt.Sprintf("%d; daybook exec artifacts %s lists them", e.Artifacts, e.ExecutionID))
 	}
+	if len(e.Nondeterministic) > 0 {
+		field("repeats", "perhaps not: "+describeNondeterminism(e.Nondeterministic))
+	}
 	if r := e.Replay; r != nil {
 		field("replay", describeReplay(r, e.EngineID))
 	}
@@ -130,6 +133,22 @@ func (e shownExecution) print(out *terminal.Screen) {
 			out.Printf("           … %d of %d bytes more; daybook exec get %s\n", rest, len(line), e.ExecutionID)
 		}
 	}
+}
+
+// describeNondeterminism returns why a run may not repeat, as a part of a sentence.
+func describeNondeterminism(list []events.Nondeterminism) string {
+	texts := make([]string, len(list))
+	for i, n := range list {
+		switch n {
+		case events.ReadCollectedWeakRef:
+			texts[i] = "the script read a WeakRef whose target was collected"
+		case events.RanFinalizer:
+			texts[i] = "a callback of a FinalizationRegistry ran"
+		default: // of a newer server
+			texts[i] = string(n)
+		}
+	}
+	return strings.Join(texts, ", and ")
 }
 
 // describeReplay returns the newest verdict about a run of an engine in one line.

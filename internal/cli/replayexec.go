@@ -273,6 +273,9 @@ func printReplay(out *terminal.Screen, r client.Replayed) error {
 			out.Printf(", artifact %d", r.Difference.Artifact)
 		}
 		out.Printf("\n  recorded  %s\n  replayed  %s\n", terminal.OneLine(r.Difference.Recorded, 500), terminal.OneLine(r.Difference.Replayed, 500))
+		if len(r.Nondeterministic) > 0 {
+			out.Printf("  may differ: %s in one of the two\n", describeNondeterminism(r.Nondeterministic))
+		}
 	case r.Message != "":
 		out.Printf(": %s\n", terminal.OneLine(r.Message, 500))
 	default:

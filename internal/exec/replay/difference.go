@@ -18,6 +18,9 @@ type Report struct {
 	Compared []events.ReplayPart
 	// Difference is the first difference; nil unless Verdict is events.ReplayDifferent.
 	Difference *Difference
+	// Nondeterministic says why the run may differ: what the recorded run or the replay
+	// learned from the garbage collector. It is set only with Difference.
+	Nondeterministic []events.Nondeterminism
 	// Reason and Message say why the run was not replayed: a machine-readable
 	// cause, and its text. They are empty unless Verdict is events.NotReplayed.
 	Reason, Message string

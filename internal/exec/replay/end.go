@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"daybook/events"
@@ -232,6 +233,11 @@ func (p *replay) identical(compared ...events.ReplayPart) Report {
 func (p *replay) different(d Difference) Report {
 	report := p.newReport(events.ReplayDifferent)
 	report.Difference = &d
+	for _, n := range events.AllNondeterminism() {
+		if slices.Contains(p.rec.Ending.Nondeterministic, n) || slices.Contains(p.outcome.Nondeterministic, n) {
+			report.Nondeterministic = append(report.Nondeterministic, n)
+		}
+	}
 	return report
 }
 

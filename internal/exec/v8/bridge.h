@@ -54,7 +54,12 @@ typedef struct {
   int beyond_limit;    // the run used the headroom, and its heap is still close to the limit
   int above_limit;     // the run used the headroom, and its heap is larger than the limit
   double clock_ms;     // the clock at the end
+  int noted;           // what the run learned from the garbage collector
 } daybook_result;
+
+// Bits of daybook_result.noted. 67_registries.js has these numbers too.
+#define DAYBOOK_NOTED_WEAK_REF 1   // it read a WeakRef whose target was collected
+#define DAYBOOK_NOTED_FINALIZER 2  // a callback of a FinalizationRegistry ran
 
 enum {
   DAYBOOK_SNAPSHOT_OK = 0,

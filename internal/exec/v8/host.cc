@@ -49,7 +49,13 @@ void host_write(const Info& info) {
   }
 }
 
-void host_now(const Info& info) { info.Return(v8::Number::New(info.GetIsolate(), current->clock_ms)); }
+// host.now() returns the script's clock. host.now(noted) also marks the run with one of the
+// DAYBOOK_NOTED bits. A native function of its own would take space in every heap.
+void host_now(const Info& info) {
+  Isolate* isolate = info.GetIsolate();
+  if (info.Length() > 0) current->noted |= static_cast<int>(info[0]->NumberValue(current->context.Get(isolate)).FromMaybe(0));
+  info.Return(v8::Number::New(isolate, current->clock_ms));
+}
 
 void host_random(const Info& info) { info.Return(v8::Number::New(info.GetIsolate(), current->random.number())); }
 

@@ -328,6 +328,10 @@ type Result struct {
 	AboveLimit bool
 	// Clock is the time of the script's clock at the end.
 	Clock time.Time
+	// ReadCollected is set if the run read a WeakRef whose target was collected, and
+	// Finalized if a callback of a FinalizationRegistry ran, also after the end of the
+	// script. Such a run may not repeat.
+	ReadCollected, Finalized bool
 }
 
 // Script is the script that a run evaluates. All fields must be valid UTF-8.
@@ -413,6 +417,8 @@ func (i *Isolate) Run(script Script) (Result, error) {
 		BeyondLimit:     c.beyond_limit != 0,
 		AboveLimit:      c.above_limit != 0,
 		Clock:           fromMillis(float64(c.clock_ms)),
+		ReadCollected:   c.noted&C.DAYBOOK_NOTED_WEAK_REF != 0,
+		Finalized:       c.noted&C.DAYBOOK_NOTED_FINALIZER != 0,
 	}
 	if c.has_text != 0 {
 		text := string(unsafe.Slice((*byte)(unsafe.Pointer(c.text.data)), int(c.text.size)))

@@ -53,6 +53,7 @@ struct daybook_isolate {
   int pending_calls = 0;  // host calls without an answer
   int artifacts = 0;          // created by the run
   size_t artifact_bytes = 0;  // of these artifacts
+  int noted = 0;              // DAYBOOK_NOTED bits of the run
   double start_ms;
   double clock_ms;
 

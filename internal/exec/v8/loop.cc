@@ -560,4 +560,5 @@ extern "C" void daybook_run(daybook_isolate* d, daybook_script script, daybook_b
   result->text = {d->text.data(), d->text.size()};
   result->peak_heap = d->peak_heap;
   result->clock_ms = d->clock_ms;
+  result->noted = d->noted;
 }

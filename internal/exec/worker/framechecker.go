@@ -185,6 +185,8 @@ func (c *frameChecker) checkEnd() error {
 		return fmt.Errorf("impossible measurements")
 	case e.TimersCancelled < 0 || e.TimersCancelled > maxTimers || e.TimersCancelled > 0 && (e.HeapSize == 0 || e.End == endCompleted):
 		return fmt.Errorf("%d timers cancelled in a run that ended as %s", e.TimersCancelled, e.End)
+	case !events.ValidNondeterminism(e.Nondeterministic):
+		return fmt.Errorf("malformed reasons of a run that may not repeat")
 	case len(e.Warnings) > 8:
 		return fmt.Errorf("%d warnings", len(e.Warnings))
 	}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 
+	"daybook/events"
 	"daybook/internal/exec/v8"
 )
 
@@ -122,6 +123,8 @@ type endHeader struct {
 	TimersFired int64    `json:"timers_fired,omitempty"`
 	ClockMicros int64    `json:"clock_micros,omitempty"`
 	Warnings    []string `json:"warnings,omitempty"`
+	// Nondeterministic is runner.Outcome.Nondeterministic.
+	Nondeterministic []events.Nondeterminism `json:"nondeterministic,omitempty"`
 }
 
 // decodeMessage decodes exactly one JSON value with known fields.

@@ -218,6 +218,9 @@ func (p *process) perform(ctx context.Context, t *runner.Task, lines func(contex
 		var warnings []string
 		o.Pristine, warnings = c.carriedOutcome()
 		o.Warnings = append(warnings, o.Warnings...)
+		if c.isComplete { // also of a run that was stopped
+			o.Nondeterministic = c.end.Nondeterministic
+		}
 	}()
 
 	switch {

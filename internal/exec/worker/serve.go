@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"daybook/events"
 	"daybook/internal/exec/v8"
 	"daybook/internal/globals"
 )
@@ -397,6 +398,12 @@ func (s *server) run(j *job) error {
 	}
 
 	end.PeakHeap, end.Truncated = r.PeakHeap, r.Truncated
+	if r.ReadCollected {
+		end.Nondeterministic = append(end.Nondeterministic, events.ReadCollectedWeakRef)
+	}
+	if r.Finalized {
+		end.Nondeterministic = append(end.Nondeterministic, events.RanFinalizer)
+	}
 	if r.GlobalsRefused > 0 {
 		end.Warnings = append(end.Warnings, refusedText(r.GlobalsRefused))
 	}
