@@ -127,7 +127,7 @@ func TestRun(t *testing.T) {
 			{args: `exec text $id code --json` + at, stdout: `"console.log\(\\"début\\"\).*"\n`},
 			{args: `exec text $id error` + at, status: 2, stderr: "daybook: .*has no error; its status is completed\n"},
 			{args: `exec events $id` + at, stdout: `\{[^\n]*"type":"daybook.execution.requested.v1"[^\n]*\}\n\{[^\n]*started.v1[^\n]*\}\n(\{[^\n]*output.v1[^\n]*\}\n)+\{[^\n]*completed.v1[^\n]*\}\n`},
-			{args: `exec list` + at, stdout: "EXECUTION +STATUS +STARTED +TOOK +SESSION +CODE\n.*$id +completed +20\\S+Z +\\d\\S* m?s +- +console\\.log.*"},
+			{args: `exec list --limit 100` + at, stdout: "EXECUTION +STATUS +STARTED +TOOK +SESSION +CODE\n.*$id +completed +20\\S+Z +\\d\\S* m?s +- +console\\.log.*"},
 			{args: `exec list --limit 1` + at, stdout: "EXECUTION .*", stderr: "(There are more than 1; raise --limit to see them.\n)?"},
 			{args: `exec list MARKER --limit 0` + at, stdout: "EXECUTION +STATUS .*\n$id .*"},
 			{args: `exec list marker --since 1h --limit 1 --json` + at, stdout: `\{"executions":\[\{"execution_id":"$id".*"code_preview":"console.log.*i<3.*\].*\}\n`},
