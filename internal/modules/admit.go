@@ -38,15 +38,15 @@ type Ledger interface {
 	AdmitModules(ctx context.Context, tenant string, after uint64, d *events.ModuleAdmitted) (seq uint64, err error)
 }
 
-// Error is a reason to refuse an admission, for the administrator.
-type Error struct{ Text string }
+// refusal is a reason to refuse an admission, for the administrator.
+type refusal struct{ Text string }
 
-func (e *Error) Error() string { return e.Text }
+func (e *refusal) Error() string { return e.Text }
 
-func refuse(format string, args ...any) error { return &Error{fmt.Sprintf(format, args...)} }
+func refuse(format string, args ...any) error { return &refusal{fmt.Sprintf(format, args...)} }
 
 // Admit admits a package and its dependencies. It returns the event and its position. The
-// error is an *Error, wraps registry.ErrRefused, registry.ErrNotFound or tarball.ErrRefused,
+// error is a refusal, wraps registry.ErrRefused, registry.ErrNotFound or tarball.ErrRefused,
 // or is one of the ledger.
 func Admit(ctx context.Context, l Ledger, r Registry, tenant, specifier string, actor events.Actor) (*events.ModuleAdmitted, uint64, error) {
 	s := bundle.Parse(specifier)
@@ -54,7 +54,7 @@ func Admit(ctx context.Context, l Ledger, r Registry, tenant, specifier string, 
 	case s.Kind != bundle.Npm:
 		return nil, 0, refuse("%q names no package: give NAME, NAME@VERSION or jsr:@SCOPE/NAME", specifier)
 	case s.Subpath != ".":
-		return nil, 0, refuse("%q names a file in a package: packages are admitted as a whole, so give %s", specifier, Show(s.Package))
+		return nil, 0, refuse("%q names a file in a package: packages are admitted as a whole, so give %s", specifier, show(s.Package))
 	}
 	list, after, err := l.Modules(ctx, tenant)
 	if err != nil {
@@ -93,8 +93,8 @@ func Admit(ctx context.Context, l Ledger, r Registry, tenant, specifier string, 
 	return d, seq, err
 }
 
-// Show returns the name of a package as scripts write it.
-func Show(name string) string {
+// show returns the name of a package as scripts write it.
+func show(name string) string {
 	if rest, ok := strings.CutPrefix(name, "@jsr/"); ok {
 		if scope, name, ok := strings.Cut(rest, "__"); ok {
 			return "jsr:@" + scope + "/" + name
@@ -152,7 +152,7 @@ func (a *admission) add(ctx context.Context, name, rangeText string, dependency 
 		return "", fmt.Errorf("read package %s from %s: %w", name, a.registry.Of(name), err)
 	}
 	if _, ok := parseVersion(version); !ok || v == nil {
-		return "", refuse("%s has no version %s in %s", Show(name), rangeText, a.registry.Of(name))
+		return "", refuse("%s has no version %s in %s", show(name), rangeText, a.registry.Of(name))
 	}
 	id := name + "@" + version
 	if _, ok := a.known[id]; ok || a.added[id] != nil {
@@ -250,6 +250,6 @@ func (a *admission) addDependencies(ctx context.Context, of dependent) error {
 
 // IsRefusal reports whether an error of Admit is about the package and not about the server.
 func IsRefusal(err error) bool {
-	_, refused := errors.AsType[*Error](err)
+	_, refused := errors.AsType[*refusal](err)
 	return refused || errors.Is(err, registry.ErrRefused) || errors.Is(err, registry.ErrNotFound) || errors.Is(err, tarball.ErrRefused)
 }

@@ -141,7 +141,7 @@ func choose(list []events.AdmittedPackage, s bundle.Specifier) (id, why string) 
 			best, version = p, v
 		}
 	}
-	name := Show(s.Package)
+	name := show(s.Package)
 	switch {
 	case best != nil:
 		return best.ID(), ""

@@ -111,11 +111,11 @@ func (f *fileBuilder) resolve(from, specifier string, _ isRequire) (string, erro
 			return "node:" + specifier, nil
 		}
 		f.packages[specifier] = true
-		return PackageImport + specifier, nil
+		return packageImport + specifier, nil
 	}
 	return "", fmt.Errorf("cannot import %.100q: %s", specifier, s.Why)
 }
 
-// PackageImport starts the value of Module.Imports for a package in a file of a run. What
+// packageImport starts the value of Module.Imports for a package in a file of a run. What
 // follows is a specifier among the Entries of the bundle of packages.
-const PackageImport = "entry:"
+const packageImport = "entry:"

@@ -97,8 +97,8 @@ const keyAdvice = "put the file of a key that signs the ledger in the place of t
 // BlobAdvice tells the operator how to recover from a damaged heap or text.
 const BlobAdvice = "run the script that made the heap again, which stores it again if the run leaves the same heap; reset a session that continues from the heap; restore the data directory from a backup; or start once with --accept-damage to record the loss"
 
-// RunAdvice tells the operator what to do about an execution whose replay differs.
-const RunAdvice = "look at the difference with daybook replay ID --step; if the script depends on what no engine repeats (docs/guides/replaying.md lists it), the record is sound; otherwise compare the run with an export or a backup, and report a fault of this program"
+// runAdvice tells the operator what to do about an execution whose replay differs.
+const runAdvice = "look at the difference with daybook replay ID --step; if the script depends on what no engine repeats (docs/guides/replaying.md lists it), the record is sound; otherwise compare the run with an export or a backup, and report a fault of this program"
 
 // State is the list of findings since the start of the process. It is safe for
 // concurrent use.
@@ -270,7 +270,7 @@ func (s *State) Advice() string {
 	case len(s.Blobs()) > 0:
 		return BlobAdvice
 	case s.Count(OfRun) > 0:
-		return RunAdvice
+		return runAdvice
 	}
 	return ""
 }

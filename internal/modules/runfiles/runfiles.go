@@ -14,7 +14,7 @@ import (
 
 // Limits of the files of a run.
 const (
-	MaxFiles = 256
+	maxFiles = 256
 	// MaxBytes is the maximum size of all paths and texts, in bytes.
 	MaxBytes = 16 << 20
 )
@@ -22,8 +22,8 @@ const (
 // Check returns an error for files that break a rule: paths are relative and stay below the
 // run, and number and size are limited.
 func Check(files map[string]string) error {
-	if len(files) > MaxFiles {
-		return fmt.Errorf("there are %d files, at most %d are allowed", len(files), MaxFiles)
+	if len(files) > maxFiles {
+		return fmt.Errorf("there are %d files, at most %d are allowed", len(files), maxFiles)
 	}
 	size := 0
 	for _, name := range slices.Sorted(maps.Keys(files)) {

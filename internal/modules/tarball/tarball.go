@@ -24,8 +24,8 @@ const (
 	MaxUnpacked = 128 << 20
 	// MaxFile is the maximum size of a file that is kept, in bytes.
 	MaxFile = 8 << 20
-	// MaxKept is the maximum size of all files that are kept, in bytes.
-	MaxKept = 48 << 20
+	// maxKept is the maximum size of all files that are kept, in bytes.
+	maxKept = 48 << 20
 	// MaxFiles is the maximum number of entries.
 	MaxFiles = 20_000
 	// maxPath is the maximum length of the path of a file, in bytes.
@@ -111,8 +111,8 @@ func Read(packed []byte) (*Contents, error) {
 		if header.Size > MaxFile {
 			return nil, refuse("%.100q has %d bytes, at most %d are allowed", name, header.Size, MaxFile)
 		}
-		if kept += header.Size; kept > MaxKept {
-			return nil, refuse("its programs have more than %d bytes", MaxKept)
+		if kept += header.Size; kept > maxKept {
+			return nil, refuse("its programs have more than %d bytes", maxKept)
 		}
 		text, err := io.ReadAll(archive)
 		if err != nil {

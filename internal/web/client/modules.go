@@ -18,15 +18,15 @@ func (c *Client) Modules(ctx context.Context) (Answer[Modules], error) {
 	return call[Modules](ctx, c, http.MethodGet, "/api/modules", nil)
 }
 
-// NewModule is a package to admit.
-type NewModule struct {
+// newModule is a package to admit.
+type newModule struct {
 	Specifier string `json:"specifier"`
 }
 
 // AdmitModule admits a package and its dependencies. It returns those that were not admitted
 // before.
 func (c *Client) AdmitModule(ctx context.Context, specifier string) (Answer[Modules], error) {
-	return call[Modules](ctx, c, http.MethodPost, "/api/modules", NewModule{specifier})
+	return call[Modules](ctx, c, http.MethodPost, "/api/modules", newModule{specifier})
 }
 
 // RemovedModules are the packages that were removed, as NAME@VERSION.
