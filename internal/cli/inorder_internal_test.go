@@ -33,17 +33,17 @@ func TestInOrder(t *testing.T) {
 		t.Error(err)
 	}
 	wrong := errors.New("wrong")
-	var begun atomic.Int32
+	var started atomic.Int32
 	err := inOrder(t.Context(), 1000, 3, func(ctx context.Context, i int) (int, error) {
-		begun.Add(1)
+		started.Add(1)
 		if i == 0 {
 			return 0, wrong
 		}
 		<-ctx.Done()
 		return 0, context.Cause(ctx)
 	}, take)
-	if !errors.Is(err, wrong) || begun.Load() > 4 {
-		t.Errorf("%v after %d", err, begun.Load())
+	if !errors.Is(err, wrong) || started.Load() > 4 {
+		t.Errorf("%v after %d", err, started.Load())
 	}
 	if err := inOrder(t.Context(), 1000, 3, func(_ context.Context, i int) (int, error) { return i, nil }, func(int, int) error { return wrong }); !errors.Is(err, wrong) {
 		t.Error(err)

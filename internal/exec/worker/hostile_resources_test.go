@@ -94,7 +94,7 @@ var hostileResources = []hostileScript{
 	{"normalization bomb", "'\\ufdfa'.repeat(1e6).normalize('NFKD').length", ends},
 	{"rope bomb", "let s = ''; for (let i = 0; i < 3e5; i++) s = i % 2 ? s + 'ab' : 'cd' + s; s.length + s.charCodeAt(1000)", ends},
 	{"case bomb", "'\\u0390'.repeat(1e7).toUpperCase().length", []string{memory}},
-	{"encoder bomb", "typeof TextEncoder === 'function' ? new TextEncoder().encode('\\u4e16'.repeat(4e7)).length : 1", []string{memory}},
+	{"encoder bomb", "typeof TextEncoder === 'function' ? new TextEncoder().encode('\\u4e16'.repeat(4e7)).length : 1", []string{exception, memory}},
 	{"base64 bomb", "typeof btoa === 'function' ? btoa('x'.repeat(3e8)).length : 1", []string{memory}},
 	{"URL bomb", "new URL('http://x/' + 'a/../'.repeat(4e5)).pathname", ends},
 	{"URL beyond the limit", "new URL('http://x/' + 'a/../'.repeat(1e6)).pathname", throws},
