@@ -89,6 +89,12 @@ func TestWhatIf(t *testing.T) {
 	book := start(t, embed.Options{Content: embed.ContentOptions{Erasable: true}, Logger: log.logger()})
 	e := run(t, book, embed.Script{Code: "const kept = 1; console.log('a'); kept", Session: "private"})
 	_, events0 := answerOf(t, book, http.MethodGet, "/api/events")
+	for !strings.Contains(events0, string(events.TypeSessionEntryRecorded)) { // follows the end of the run
+		if t.Context().Err() != nil {
+			t.Fatal(t.Context().Err())
+		}
+		_, events0 = answerOf(t, book, http.MethodGet, "/api/events")
+	}
 	path := "/api/executions/" + e.ExecutionID + "/what-if"
 	status, body := postTo(t, book, path, `{"code":"const kept: number = 2; console.log('b'); kept","file_name":"other.ts"}`)
 	var w httpapi.WhatIf
