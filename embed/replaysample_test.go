@@ -16,7 +16,13 @@ import (
 func TestReplaySample(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	book := start(t, embed.Options{DataDir: dir})
+	content := embed.ContentOptions{Erasable: true}
+	book := start(t, embed.Options{DataDir: dir, Content: content})
+	plain := run(t, book, embed.Script{Code: `4`, Heap: "none"})
+	shredded := run(t, book, embed.Script{Code: `5`, Session: "private"})
+	if status, body := answerOf(t, book, http.MethodDelete, "/api/sessions/private/content"); status != http.StatusOK {
+		t.Fatalf("%d %s", status, body)
+	}
 	same := run(t, book, embed.Script{Code: `console.log(Math.random()); 1`})
 	other := run(t, book, embed.Script{Code: `throw new Error("no")`})
 	verdicts := func() (list string) {
@@ -40,7 +46,7 @@ func TestReplaySample(t *testing.T) {
 				t.Fatal("no pass of the scrub reaches the newest run")
 			}
 			closeBook(t, book)
-			book = start(t, embed.Options{DataDir: dir, Proof: embed.ProofOptions{ReplaySample: 1}})
+			book = start(t, embed.Options{DataDir: dir, Content: content, Proof: embed.ProofOptions{ReplaySample: 1}})
 			var progress httpapi.ScrubReport
 			await("the scrub has made a pass", func() bool {
 				_, body := answerOf(t, book, http.MethodGet, "/api/ledger/scrub")
@@ -56,12 +62,18 @@ func TestReplaySample(t *testing.T) {
 		}
 	}
 	sample(other.ExecutionID)
-	if list := verdicts(); !strings.Contains(list, `"transport":"scrub"`) || !strings.Contains(list, same.ExecutionID) || strings.Count(list, `"verdict":`) != 2 {
+	list := verdicts()
+	for _, id := range []string{plain.ExecutionID, shredded.ExecutionID, same.ExecutionID} {
+		if !strings.Contains(list, id) {
+			t.Errorf("%s is not replayed", id)
+		}
+	}
+	if !strings.Contains(list, `"transport":"scrub"`) || strings.Count(list, `"verdict":`) != 4 {
 		t.Errorf("the verdicts: %s", list)
 	}
 	third := run(t, book, embed.Script{Code: `3`})
 	sample(third.ExecutionID)
-	if n := strings.Count(verdicts(), `"verdict":`); n != 3 {
-		t.Errorf("%d verdicts, want 3", n)
+	if n := strings.Count(verdicts(), `"verdict":`); n != 5 {
+		t.Errorf("%d verdicts, want 5", n)
 	}
 }

@@ -44,12 +44,15 @@ func (d *Daybook) newSampler() *replay.Sampler {
 		Every: d.opts.Proof.ReplaySample, Logger: d.opts.Logger,
 		IsIdle: func() bool { return d.runner.Stats().InFlight == 0 },
 		IsReplayed: func(ctx context.Context, tenant, execution string) (bool, error) {
-			engine, err := d.pool.Engine(ctx, !d.opts.Runs.Stateless)
-			if err != nil {
+			e, err := d.projections.Execution(ctx, tenant, execution)
+			if err != nil || e.Replay == nil {
 				return false, err
 			}
-			e, err := d.projections.Execution(ctx, tenant, execution)
-			return err == nil && e.Replay != nil && e.Replay.EngineID == engine.ID, err
+			if e.Replay.EngineID == "" { // no engine can replay it: it was never executed, or has no content
+				return true, nil
+			}
+			engine, err := d.pool.Engine(ctx, !e.WithoutHeap)
+			return err == nil && e.Replay.EngineID == engine.ID, err
 		},
 		Replay: func(ctx context.Context, tenant, execution string) error {
 			r, err := d.replays.Replay(ctx, tenant, execution, false, sampleActor)
