@@ -375,8 +375,8 @@ func (d *Daybook) watchDamage(ctx context.Context) error {
 	return nil
 }
 
-// Damage returns the known damage: at most 100 findings about the ledger and 100 about
-// blobs, and the number of further ones. If any is about the ledger, the Daybook is read-only.
+// Damage returns the known damage: at most 100 findings about the ledger, 100 about blobs and
+// 100 about executions, and the number of further ones. If any is about the ledger, the Daybook is read-only.
 func (d *Daybook) Damage() (list []damage.Finding, more int) { return d.damage.Findings() }
 
 // readableEnd returns the last position up to which the ledger can be read from its

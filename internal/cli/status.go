@@ -24,7 +24,7 @@ func (c *statusCmd) Help() string {
 	return "Shows whether the server is ready (/readyz), the findings of damage, the anomalies of the ledger, whether the server signs checkpoints, the newest one that witnesses cosigned and the progress of the scrub. Anomalies do not change the exit status. With --auth the token needs the scope read.\n\n" +
 		"Exit status:\n\n" +
 		"  0  The server is ready, and no damage is known.\n\n" +
-		"  1  The server is not ready, for example because its disk is full, or the ledger, a heap or a text is damaged.\n\n" +
+		"  1  The server is not ready, for example because its disk is full, the ledger, a heap or a text is damaged, or the replay of an execution differs from its record.\n\n" +
 		"  2  The command line has a mistake, or the server refuses the request, for example because the token has no scope read.\n\n" +
 		"  5  The server does not answer, or cannot answer now."
 }
@@ -166,15 +166,18 @@ func (s *serverStatus) print(out *terminal.Screen, asJSON bool) error {
 
 // printDamage prints the current findings, then those that have ended.
 func (s *serverStatus) printDamage(out *terminal.Screen) {
+	current := func(r damage.Radius) bool {
+		return slices.ContainsFunc(s.Damage.Findings, func(f damage.Finding) bool { return f.Radius == r && f.Ended == nil })
+	}
 	switch {
 	case s.Damage.ReadOnly:
 		fmt.Fprintln(out, ledgerDamaged+".")
-	case s.Damage.Damaged && slices.ContainsFunc(s.Damage.Findings, func(f damage.Finding) bool { return f.Radius == damage.OfBlob && f.Ended == nil }):
+	case s.Damage.Damaged && current(damage.OfBlob):
 		fmt.Fprintln(out, blobsDamaged+".")
-	case s.Damage.Damaged && len(s.Damage.Findings) > 0:
+	case s.Damage.Damaged && current(damage.OfRun):
 		fmt.Fprintln(out, replaysDiffer+".")
-	case s.Damage.Damaged: // the findings are about other tenants
-		fmt.Fprintln(out, blobsDamaged+".")
+	case s.Damage.Damaged:
+		fmt.Fprintln(out, othersDamaged+".")
 	case s.Ready:
 		fmt.Fprintln(out, "No damage found in the ledger.")
 	}
@@ -203,6 +206,8 @@ func (s *serverStatus) printDamage(out *terminal.Screen) {
 const (
 	ledgerDamaged = "READ-ONLY: the ledger is damaged"
 	blobsDamaged  = "DAMAGED: heaps or texts cannot be read; everything that does not need them works"
+	// othersDamaged is shown if no current finding is listed.
+	othersDamaged = "DAMAGED: heaps, texts or executions of other tenants; everything that does not need them works"
 	replaysDiffer = "DIFFERENT: replays of executions differ from their records; everything works"
 )
 

@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -63,4 +64,41 @@ func TestStatusOfAServerThatIsNotReady(t *testing.T) {
 		{args: `status` + at, status: 1, stdout: "NOT READY: the disk is full; delete files.\nThe scrub does not run.\n"},
 		{args: `status --json` + at, status: 1, stdout: `\{"ready":false,"not_ready":"the disk is full; delete files",.*\}\n`},
 	})
+}
+
+// The headline is that of the current findings, not that of findings which have ended.
+func TestStatusOfDamage(t *testing.T) {
+	t.Parallel()
+	report := ""
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Daybook-Api", "1")
+		switch r.URL.Path {
+		case "/api/ledger/damage":
+			_, _ = w.Write([]byte(report))
+		case "/readyz":
+			_, _ = w.Write([]byte(`{"status":"ready"}`))
+		default:
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	t.Cleanup(server.Close)
+	const (
+		differs = `{"radius":"run","run":{"tenant":"acme","execution_id":"e1"},"what":"the replay differs","by":"scrub","time":"2026-11-21T09:30:00Z"}`
+		damaged = `{"radius":"blob","blob":{"tenant":"acme","kind":"heap","sha256":"a3"},"what":"a chunk is missing","by":"scrub","time":"2026-11-21T09:30:00Z"`
+		ended   = damaged + `,"ended":"2026-11-21T09:31:00Z","repair":"stored again"}`
+	)
+	for _, test := range []struct {
+		findings string
+		more     int
+		want     string
+	}{
+		{differs, 0, "DIFFERENT: .*\n  execution e1 of tenant acme: the replay differs\n"},
+		{differs + "," + damaged + "}", 0, "DAMAGED: heaps or texts cannot be read; .*"},
+		{ended + "," + differs, 0, "DIFFERENT: .*"},
+		{ended, 1, "DAMAGED: heaps, texts or executions of other tenants; .*\n  and 1 more\nEnded at .*"},
+		{"", 2, "DAMAGED: heaps, texts or executions of other tenants; .*\n  and 2 more\n"},
+	} {
+		report = fmt.Sprintf(`{"damaged":true,"read_only":false,"findings":[%s],"more":%d}`, test.findings, test.more)
+		play(t, map[string]string{"url": server.URL}, []step{{args: `status` + at, status: 1, stdout: test.want + "The scrub does not run.\n"}})
+	}
 }

@@ -106,9 +106,8 @@ type State struct {
 	mu       sync.Mutex
 	findings []Finding
 	// unlistedLedger and unlistedRuns count unlisted findings about the ledger and about
-	// executions. unlisted holds the blobs of
-	// unlisted findings that have not ended. The zero LostBlob stands for all findings without
-	// a known blob.
+	// executions. unlisted holds the blobs of unlisted findings that have not ended. The zero
+	// LostBlob stands for all findings without a known blob.
 	unlistedLedger int
 	unlistedRuns   int
 	unlisted       map[events.LostBlob]bool
@@ -259,8 +258,9 @@ func (s *State) OnlyKeyLost() bool {
 	return s.unlistedLedger == 0 && s.count(OfLedger) > 0
 }
 
-// Advice tells the operator how to recover from the damage of the ledger or, if there is none, from that of heaps
-// and texts. It is empty without damage.
+// Advice tells the operator how to recover from the damage of the ledger or, if there is none,
+// from that of heaps and texts, or what to do about executions whose replay differs. It is
+// empty without any of these.
 func (s *State) Advice() string {
 	switch {
 	case s.OnlyKeyLost():
