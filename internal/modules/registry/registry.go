@@ -17,6 +17,8 @@ import (
 	"net/url"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"daybook/internal/modules/tarball"
 )
@@ -35,6 +37,7 @@ const (
 	maxManifest  = 1 << 20  // bytes of a package.json, and of the description of a version
 	maxVersions  = 20_000
 	maxLicense   = 200 // bytes
+	maxErrorText = 300 // bytes of an error of the network
 	timeout      = 30 * time.Second
 )
 
@@ -180,6 +183,7 @@ func (c *Client) Tarball(ctx context.Context, name, version string, v *Version) 
 	if err != nil || u.Host != base.Host || u.Scheme != base.Scheme || u.User != nil {
 		return nil, refuse(fmt.Errorf("%w: its tarball is at %.200q, which is not on the registry's host", ErrRefused, v.Dist.Tarball))
 	}
+	u.User = base.User
 	packed, err := c.get(ctx, u.String(), "*/*", tarball.MaxPacked)
 	if err != nil {
 		return nil, refuse(err)
@@ -261,24 +265,43 @@ func (c *Client) get(ctx context.Context, address, accept string, limit int64) (
 		if inner, ok := errors.AsType[*url.Error](err); ok {
 			err = inner.Err // the address may have a password
 		}
-		return nil, err
+		return nil, networkError{err}
 	}
 	defer answer.Body.Close()
 	switch {
 	case answer.StatusCode == http.StatusNotFound:
 		return nil, ErrNotFound
 	case answer.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("it answered %s", answer.Status)
+		return nil, fmt.Errorf("it answered %d %s", answer.StatusCode, http.StatusText(answer.StatusCode)) // its own text is hostile
 	}
 	body, err := io.ReadAll(io.LimitReader(answer.Body, limit+1))
 	if err != nil {
-		return nil, err
+		return nil, networkError{err}
 	}
 	if int64(len(body)) > limit {
 		return nil, fmt.Errorf("%w: it has more than %d bytes", ErrRefused, limit)
 	}
 	return body, nil
 }
+
+// networkError is an error of the HTTP client, whose text may have parts of what the registry
+// sent. It is shown without control characters, and cut.
+type networkError struct{ error }
+
+func (e networkError) Error() string {
+	text := strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return utf8.RuneError
+	}, e.error.Error())
+	if len(text) > maxErrorText {
+		text = strings.ToValidUTF8(text[:maxErrorText], "")
+	}
+	return text
+}
+
+func (e networkError) Unwrap() error { return e.error }
 
 // ErrNotFound is returned for a package that the registry does not have.
 var ErrNotFound = errors.New("the registry has no such package")

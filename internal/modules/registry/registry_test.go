@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"unicode"
 
 	"daybook/internal/modules/registry"
 	"daybook/internal/modules/registrytest"
@@ -160,5 +161,66 @@ func TestOldManifests(t *testing.T) {
 		if _, err := p.Version(version); !errors.Is(err, registry.ErrRefused) || !strings.Contains(err.Error(), "old@"+version) {
 			t.Errorf("%s: %v", version, err)
 		}
+	}
+}
+
+// TestErrorTexts gets status lines and headers with control characters, and long ones.
+func TestErrorTexts(t *testing.T) {
+	t.Parallel()
+	for _, answer := range []string{
+		"HTTP/1.1 503 Gone\x1b[2J\r\n\r\n", "HTTP/1.1 200 OK\r\nno colon\x1b[2J" + strings.Repeat("x", 5000) + "\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: A\r\n\r\n2\r\n{}\r\n0\r\nno colon\x1b[2J\r\n\r\n", "\x1b[2J\r\n\r\n",
+	} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			conn, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_, _ = conn.Write([]byte(answer))
+			_ = conn.Close()
+		}))
+		client, err := registry.New(s.URL, s.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = client.Package(t.Context(), "loud")
+		if err == nil || strings.ContainsFunc(err.Error(), unicode.IsControl) || len(err.Error()) > 500 {
+			t.Errorf("%.40q: %q", answer, err)
+		}
+		s.Close()
+	}
+}
+
+// TestCredentials reads from a registry that asks for the name and password in its address.
+func TestCredentials(t *testing.T) {
+	t.Parallel()
+	inner := registrytest.New()
+	defer inner.Close()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if name, password, _ := r.BasicAuth(); name != "build" || password != "secret" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		inner.ServeHTTP(w, r)
+	}))
+	defer s.Close()
+	inner.URL = s.URL
+	inner.Add("own", "1.0.0", nil, map[string]string{"index.js": ""})
+	address := strings.Replace(s.URL, "http://", "http://build:secret@", 1)
+	client, err := registry.New(address, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := client.Package(t.Context(), "own")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := p.Version("1.0.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Tarball(t.Context(), "own", "1.0.0", v); err != nil {
+		t.Error(err)
 	}
 }
