@@ -117,12 +117,14 @@ func TestRefusedModules(t *testing.T) {
 	defer source.Close()
 	source.Add("needs", "1.0.0", map[string]string{"missing": "^1"}, map[string]string{"index.js": ""})
 	source.Add("git", "1.0.0", map[string]string{"x": "git+https://evil.example/x.git"}, map[string]string{"index.js": ""})
+	source.Add("loud", "1.0.0", map[string]string{"pool": "\x1b[2J" + strings.Repeat("x", 5000)}, map[string]string{"index.js": ""})
+	source.Add("beta", "1.0.0-b", nil, map[string]string{"index.js": ""})
 	source.Add("loop", "1.0.0", map[string]string{"pool": "1"}, map[string]string{"index.js": ""})
 	source.Add("pool", "1.0.0", map[string]string{"loop": "1"}, map[string]string{"index.js": ""})
 	book := start(t, embed.Options{Runs: embed.RunOptions{Registry: source.URL}})
 	for specifier, want := range map[string]string{
-		"absent": "no such package", "needs": "dependency missing of needs@1.0.0", "git": "only packages of the registry", "needs@2": "has no version 2",
-		"needs/sub": "names a file in a package", "node:fs": "names no package", "../x": "names no package", "http://127.0.0.1/x": "names no package", "": "names no package",
+		"absent": "no such package", "needs": "dependency missing of needs@1.0.0", "git": "only packages of the registry", "needs@2": `has no version \"2\"`,
+		"loud": `has no version \"\\x1b[2Jxxx`, "beta": "beta has no release in http", "needs/sub": "names a file in a package", "node:fs": "names no package", "../x": "names no package", "http://127.0.0.1/x": "names no package", "": "names no package",
 	} {
 		body, err := json.Marshal(map[string]string{"specifier": specifier})
 		if err != nil {

@@ -147,12 +147,19 @@ func (a *admission) add(ctx context.Context, name, rangeText string, dependency 
 	if rangeErr == nil {
 		version = newest(p, wanted, rangeText)
 	}
-	v, err := p.Version(version)
-	if err != nil {
-		return "", fmt.Errorf("read package %s from %s: %w", name, a.registry.Of(name), err)
+	var v *registry.Version
+	if _, ok := parseVersion(version); ok { // a tag can be any text
+		var err error
+		if v, err = p.Version(version); err != nil {
+			return "", fmt.Errorf("read package %s from %s: %w", name, a.registry.Of(name), err)
+		}
 	}
-	if _, ok := parseVersion(version); !ok || v == nil {
-		return "", refuse("%s has no version %s in %s", show(name), rangeText, a.registry.Of(name))
+	switch {
+	case v != nil:
+	case rangeText == "":
+		return "", refuse("%s has no release in %s", show(name), a.registry.Of(name))
+	default:
+		return "", refuse("%s has no version %.100q in %s", show(name), rangeText, a.registry.Of(name))
 	}
 	id := name + "@" + version
 	if _, ok := a.known[id]; ok || a.added[id] != nil {

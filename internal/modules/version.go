@@ -2,6 +2,7 @@ package modules
 
 import (
 	"fmt"
+	"strings"
 
 	"deps.dev/util/semver"
 )
@@ -16,7 +17,10 @@ func parseVersion(text string) (*semver.Version, bool) {
 		return nil, false
 	}
 	v, err := semver.NPM.Parse(text)
-	return v, err == nil && !v.IsWildcard()
+	core, _, _ := strings.Cut(text, "-")
+	core, _, _ = strings.Cut(core, "+")
+	isComplete := strings.Count(core, ".") == 2 && core[0] != 'v' // the library reads v1.2 too
+	return v, err == nil && isComplete && !v.IsWildcard()
 }
 
 // parseRange parses a range such as ^1.2 || 3.x by the rules of npm. An empty text means

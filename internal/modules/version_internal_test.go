@@ -35,7 +35,7 @@ func TestRanges(t *testing.T) {
 			t.Errorf("%q is a range", bad)
 		}
 	}
-	for _, bad := range []string{"", "1.2.x", "a.b.c", "1.2.3-a..b", strings.Repeat("1", 300)} {
+	for _, bad := range []string{"", "1.2.x", "a.b.c", "1.2.3-a..b", "1", "1.2", "v1.2.3", "=1.2.3", " 1.2.3", "1.2.3 ", "1.2.3\n", "1.2.3-a/b", "1.2.3+x/y", "1.2.3-\x1b", "1.2.3.4", "1.2.3-a b", "1.2.3@x", "1.2.3-é", strings.Repeat("1", 300)} {
 		if _, ok := parseVersion(bad); ok {
 			t.Errorf("%q is a version", bad)
 		}
