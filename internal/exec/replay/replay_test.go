@@ -767,3 +767,38 @@ func TestReplayHasTheRecordedNodeGlobals(t *testing.T) {
 		}
 	}
 }
+
+// A replay that differs says what the recorded run or the replay learned from the garbage
+// collector, and one that is identical does not.
+func TestDifferencesOfMarkedRuns(t *testing.T) {
+	s := newTestServer(t)
+	first := s.run("var w = new WeakRef({}), o = {}, r = new FinalizationRegistry(() => {}); r.register(o, 1)")
+	heap := func(s *ledger.Submission) { s.Heap = first.Ending.Heap.SHA256 }
+	reads, plain := s.run("w.deref(); 'same'", heap), s.run("'same'", heap)
+	for _, test := range []struct {
+		name     string
+		sound    *ledger.Recording
+		recorded []events.Nondeterminism
+		result   string
+		want     []events.Nondeterminism
+	}{
+		{"neither", plain, nil, "other", nil},
+		{"the recorded run", plain, events.AllNondeterminism(), "other", events.AllNondeterminism()},
+		{"the replay", reads, nil, "other", []events.Nondeterminism{events.ReadCollectedWeakRef}},
+		{"both", reads, []events.Nondeterminism{events.ReadCollectedWeakRef}, "other", []events.Nondeterminism{events.ReadCollectedWeakRef}},
+		{"each another", reads, []events.Nondeterminism{events.RanFinalizer}, "other", events.AllNondeterminism()},
+		{"identical", reads, events.AllNondeterminism(), "same", nil},
+	} {
+		rec, err := s.ledger.Recording(t.Context(), events.DefaultTenant, test.sound.Request.ExecutionID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		content := *rec.Ending.Content.Plain
+		content.Result = &events.Body{Text: test.result}
+		rec.Ending.Content.Plain, rec.Ending.Nondeterministic = &content, test.recorded
+		report := s.replay(rec, s.pool)
+		if (report.Difference == nil) != (test.result == "same") || !slices.Equal(report.Nondeterministic, test.want) {
+			t.Errorf("%s: %s, marks %q, want %q", test.name, describe(report), report.Nondeterministic, test.want)
+		}
+	}
+}

@@ -24,7 +24,8 @@ func TestWorkerBreaksProtocol(t *testing.T) {
 	for _, how := range []string{
 		"sends lines before accepting", "garbage", "oversized frame", "empty frame", "unknown frame", "accepts twice", "empty frame of lines",
 		"line cut short", "line of invalid UTF-8", "line with a line end", "line with an unknown level", "data before the end", "end that is not JSON",
-		"end with unknown fields", "end of an unknown kind", "huge text", "huge heap", "negative heap", "heap after running out of memory",
+		"end with unknown fields", "end of an unknown kind", "end with an unknown reason not to repeat", "end with a reason not to repeat twice", "end with reasons not to repeat in another order", "end with reasons not to repeat that are no list",
+		"huge text", "huge heap", "negative heap", "heap after running out of memory",
 		"more text than announced", "more heap than announced", "lines after the end", "text of invalid UTF-8",
 		"calls a tool that is not offered", "calls a server without a name", "repeats a call", "skips a call", "calls with huge arguments", "calls with no arguments", "calls with arguments that are not UTF-8",
 		"more arguments than announced", "lines among arguments", "more calls at a time", "waits for no call", "waits until an invalid time", "calls after the end",

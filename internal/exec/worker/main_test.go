@@ -313,6 +313,14 @@ func misbehave(how string) {
 		send('E', end(`{"more": 1}`))
 	case "end of an unknown kind":
 		send('E', end(`{"end": "cancelled"}`))
+	case "end with an unknown reason not to repeat":
+		send('E', end(`{"nondeterministic": ["moon"]}`))
+	case "end with a reason not to repeat twice":
+		send('E', end(`{"nondeterministic": ["weak_ref", "weak_ref"]}`))
+	case "end with reasons not to repeat in another order":
+		send('E', end(`{"nondeterministic": ["finalizer", "weak_ref"]}`))
+	case "end with reasons not to repeat that are no list":
+		send('E', end(`{"nondeterministic": {"weak_ref": true}}`))
 	case "huge text":
 		send('E', end(`{"text_size": 99999999999}`))
 	case "huge heap":
