@@ -118,7 +118,8 @@ func addNeeded(needed map[string]bool, admitted map[string]events.AdmittedPackag
 }
 
 // choose returns the NAME@VERSION of the admitted package that a specifier names: the newest
-// version in its range, of packages that were asked for by name before mere dependencies.
+// version in its range, of packages that were asked for by name before mere dependencies. A
+// specifier without a range names a prerelease only if there is no release among them.
 func choose(list []events.AdmittedPackage, s bundle.Specifier) (id, why string) {
 	r, err := parseRange(s.Range)
 	if err != nil {
@@ -126,7 +127,7 @@ func choose(list []events.AdmittedPackage, s bundle.Specifier) (id, why string) 
 	}
 	var best *events.AdmittedPackage
 	var version *semver.Version
-	known := false
+	known, isRelease := false, false // isRelease is about best
 	for i := range list {
 		p := &list[i]
 		if p.Name != s.Package {
@@ -134,11 +135,22 @@ func choose(list []events.AdmittedPackage, s bundle.Specifier) (id, why string) 
 		}
 		known = true
 		v, ok := parseVersion(p.Version)
-		if !ok || !r.MatchVersion(v) && (s.Range != "" || !v.IsPrerelease()) {
+		matches := ok && r.MatchVersion(v)
+		if !ok || !matches && (s.Range != "" || !v.IsPrerelease()) {
 			continue
 		}
-		if best == nil || p.Direct && !best.Direct || p.Direct == best.Direct && v.Compare(version) > 0 {
-			best, version = p, v
+		isBetter := best == nil
+		switch {
+		case isBetter:
+		case p.Direct != best.Direct:
+			isBetter = p.Direct
+		case matches != isRelease:
+			isBetter = matches
+		default:
+			isBetter = v.Compare(version) > 0
+		}
+		if isBetter {
+			best, version, isRelease = p, v, matches
 		}
 	}
 	name := show(s.Package)
