@@ -149,7 +149,9 @@ func (b *builder) resolve(from, specifier string, required isRequire) (id string
 		}
 		file = "package.json" // targets are relative to the package
 	}
-	s := Parse(specifier)
+	// NAME/ is a package, although a built-in module may have its name.
+	name, isPackage := strings.CutSuffix(specifier, "/")
+	s := Parse(name)
 	switch s.Kind {
 	case Relative:
 		if file, err = p.file(path.Join(path.Dir(file), s.Subpath)); err != nil {
@@ -165,7 +167,7 @@ func (b *builder) resolve(from, specifier string, required isRequire) (id string
 		if dependency, ok := p.Dependencies[s.Package]; ok {
 			return b.inPackage(dependency, s.Subpath, required)
 		}
-		if IsBuiltin(specifier) {
+		if IsBuiltin(specifier) && !isPackage {
 			return "node:" + specifier, nil
 		}
 		return "", fmt.Errorf("package %s imports %q, which is none of its admitted dependencies", p.ID(), specifier)
@@ -181,6 +183,15 @@ func IsBuiltin(name string) bool {
 		"fs", "http", "http2", "https", "inspector", "module", "net", "os", "path", "perf_hooks", "process", "punycode", "querystring", "readline", "repl", "stream",
 		"string_decoder", "sys", "timers", "tls", "trace_events", "tty", "url", "util", "v8", "vm", "wasi", "worker_threads", "zlib",
 	}, name)
+}
+
+// HasBuiltin reports whether the platform has a built-in module, given as node:NAME. The
+// prelude has the same names (nodeModules in 88_platform.js).
+func HasBuiltin(id string) bool {
+	return slices.Contains([]string{
+		"node:assert", "node:assert/strict", "node:buffer", "node:crypto", "node:events", "node:path", "node:path/posix", "node:path/win32", "node:querystring",
+		"node:string_decoder", "node:timers", "node:timers/promises", "node:url", "node:util", "node:util/types",
+	}, id)
 }
 
 const modulesAtATime = 128

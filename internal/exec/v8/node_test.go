@@ -2,10 +2,13 @@ package v8_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
+	"daybook/internal/exec/bundle"
 	"daybook/internal/exec/v8"
 )
 
@@ -151,5 +154,32 @@ func TestNodeModuleNames(t *testing.T) {
 	r := run(t, v8.Config{NodeGlobals: true}, `["fs", "node:fs", "", "node:", "__proto__", "constructor", "node:node:path", 5].map((s) => typeof process.getBuiltinModule(s)).join()`)
 	if strings.ReplaceAll(r.text, "undefined", "") != strings.Repeat(",", 7) {
 		t.Error(r.text)
+	}
+}
+
+// Package bundle knows the names of all modules of Node in the prelude, and no other.
+func TestBundlesKnowTheNodeModules(t *testing.T) {
+	source, err := os.ReadFile("prelude/88_platform.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := regexp.MustCompile(`(?m)^  "?([a-z0-9_/]+)"?: "node_`).FindAllSubmatch(source, -1)
+	for _, name := range names {
+		if id := "node:" + string(name[1]); !bundle.HasBuiltin(id) {
+			t.Errorf("package bundle does not know %s", id)
+		}
+	}
+	build, err := os.ReadFile("../bundle/build.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := regexp.MustCompile(`"(node:[a-z0-9_/]+)"`).FindAllSubmatch(build, -1)
+	if len(known) != len(names) || len(names) < 15 {
+		t.Errorf("package bundle knows %d modules, the prelude has %d", len(known), len(names))
+	}
+	for _, id := range known {
+		if got := run(t, v8.Config{NodeGlobals: true}, fmt.Sprintf("typeof process.getBuiltinModule(%q)", id[1])).text; got != "object" && got != "function" {
+			t.Errorf("%s is %s", id[1], got)
+		}
 	}
 }

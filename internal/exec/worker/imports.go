@@ -67,9 +67,11 @@ func (s *server) linkImports(j *job) (*linked, error) {
 		if answer.err != "" {
 			return nil, &sourceError{answer.err}
 		}
-		if known, err = bundle.Decode(answer.encoded); err != nil {
+		packages, err := bundle.Decode(answer.encoded)
+		if err != nil {
 			return nil, &sourceError{"The modules of the run cannot be read: " + err.Error()}
 		}
+		addEntries(known, packages)
 		imports.Bundles = append(imports.Bundles, answer.encoded)
 	}
 	encoded, err := local.Encode()
@@ -107,12 +109,19 @@ func classify(found *typescript.Imports, b *bundle.Bundle) (packages, relative [
 		all = append(all, i.Specifier)
 	}
 	slices.Sort(all)
+	addBuiltin := func(specifier, id string) {
+		if bundle.HasBuiltin(id) {
+			b.Entries[specifier] = id
+		} else {
+			b.Problems[specifier] = "this platform has no such module"
+		}
+	}
 	for _, specifier := range slices.Compact(all) {
 		switch s := bundle.Parse(specifier); {
 		case s.Kind == bundle.Builtin:
-			b.Entries[specifier] = s.Package
+			addBuiltin(specifier, s.Package)
 		case bundle.IsBuiltin(specifier):
-			b.Entries[specifier] = "node:" + specifier
+			addBuiltin(specifier, "node:"+specifier)
 		case s.Kind == bundle.Relative:
 			relative = append(relative, specifier)
 		case s.Kind == bundle.Npm:

@@ -124,10 +124,19 @@ func TestImports(t *testing.T) {
 		"index.js": "import Emitter, { once } from 'events'; import { join } from 'node:path'; export const all = [typeof Emitter.on, new Emitter() instanceof Emitter, once === Emitter.once, join('a', '..', 'b')].join()",
 		"cjs.cjs":  "const assert = require('assert'); assert(true); exports.all = [typeof require('events'), require('node:util').inspect({ a: 1 }), require('buffer').Buffer.from('x').length].join(); exports.fs = () => require('fs')",
 	})
+	r.add("punycode", "2.0.0", nil, map[string]string{"index.js": "exports.v = 2"})
+	r.add("slash", "1.0.0", map[string]string{"punycode": "punycode@2.0.0"}, map[string]string{
+		"index.js": "exports.v = require('punycode/').v; exports.no = () => require('events/'); exports.dir = require('./lib/')", "lib/index.js": "module.exports = 'dir'",
+	})
 	for _, c := range []struct{ code, want string }{
+		{`import { v, no, dir } from "slash"; try { no() } catch (e) { [v, dir, e.message].join() }`, `2,dir,Cannot find module 'events/': package slash@1.0.0 imports "events/", which is none of its admitted dependencies`},
 		{`import { join } from "node:path"; import * as path from "path"; import EventEmitter, { once } from "node:events"; [join("a", "..", "b"), path.default.sep, path.join === join, EventEmitter.once === once, (await import("node:path")) === path].join()`, "b,/,true,true,true"},
 		{`import { all } from "builtins"; import { all as more } from "builtins/cjs.cjs"; all + " " + more`, "function,true,true,b function,{ a: 1 },1"},
 		{`import { fs } from "builtins/cjs.cjs"; try { fs() } catch (e) { e.message }`, "Cannot find module 'node:fs': this platform has no such module"},
+		{"import 'left'\nimport x from 'node:fs'", "syntax_error: SyntaxError: Cannot find module 'node:fs': this platform has no such module\n    at cell.ts:2:1"},
+		{"import { readFile } from 'fs/promises'", "syntax_error: SyntaxError: Cannot find module 'fs/promises': this platform has no such module\n    at cell.ts:1:1"},
+		{`await import("node:fs").catch(e => e.code + " " + e.message)`, "ERR_MODULE_NOT_FOUND Cannot find module 'node:fs': this platform has no such module"},
+		{`import "left"; await import("https://x/y.js").catch(e => e.code)`, "ERR_MODULE_NOT_FOUND"},
 		{`import left, { version as v, count, up } from "left"; up(); [left("a", 3), v, count].join()`, "  a,1,0"},
 		{`import * as ns from "npm:left@1"; ns.up(); [ns.count, Object.keys(ns).join("+"), typeof ns.default].join()`, "1,count+default+up+version,function"},
 		{"import left from 'left'\nconst n: number = 4\nleft('b', n)", "   b"},
