@@ -1,6 +1,7 @@
 package bundle
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -349,7 +350,7 @@ func convertModule(s source, id string, f *found) (*Module, error) {
 		}
 		return nil, conversionError(result.Errors)
 	}
-	code := typescript.SplitLiterals(&typescript.Program{Code: result.Code}).Code
+	code := typescript.SplitLiterals(&typescript.Program{Code: hardenHelpers(result.Code)}).Code
 	m := &Module{ID: id, Code: string(code), ESM: f.isESM}
 	if len(f.imports) > 0 {
 		m.Imports = maps.Clone(f.imports)
@@ -358,6 +359,30 @@ func convertModule(s source, id string, f *found) (*Module, error) {
 		m.Problems = maps.Clone(f.problems)
 	}
 	return m, nil
+}
+
+// hardenHelpers changes the functions of esbuild at the start of a converted module, which
+// define exports: they read only own properties, whatever a script added to Object.prototype.
+// The number of lines stays. A package may have its own copy of these functions, which then
+// changes in the same way.
+func hardenHelpers(code []byte) []byte {
+	const (
+		toCommonJS = `__defProp({}, "__esModule", {`
+		toESM      = `__defProp(target, "default", {`
+	)
+	own := strings.NewReplacer(
+		"for (var name in all)\n    __defProp(target, name, {", "for (var name in all)\n    if (__hasOwnProp.call(all, name)) __defProp(target, name, { __proto__: null,",
+		"__defProp(to, key, {", "__defProp(to, key, { __proto__: null,",
+		toCommonJS, toCommonJS+" __proto__: null,",
+		toESM, toESM+" __proto__: null,",
+	)
+	for _, last := range []string{toCommonJS, toESM} {
+		if at := bytes.Index(code, []byte(last)); at >= 0 {
+			end := at + len(last)
+			return append([]byte(own.Replace(string(code[:end]))), code[end:]...)
+		}
+	}
+	return code
 }
 
 // quote returns a text as JSON.

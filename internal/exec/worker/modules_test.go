@@ -303,3 +303,26 @@ func TestBundlesAreEqual(t *testing.T) {
 		}
 	}
 }
+
+// Properties that a script added to Object.prototype change no module.
+func TestImportsAfterHostileChanges(t *testing.T) {
+	t.Parallel()
+	r := newRegistry(t)
+	r.add("left", "1.0.0", nil, map[string]string{
+		"index.js": "import data, { n as m } from './cjs.cjs'; import path, { join } from 'node:path'; export * from './more.js'; export const n = data.n + m; export default join('a', path.sep)",
+		"more.js":  "export const more = 5; export { default as again } from './cjs.cjs'",
+		"cjs.cjs":  "exports.n = 1; exports.later = () => import('./more.js')",
+	})
+	const code = `import * as left from "left"; import cjs, { later } from "left/cjs.cjs"; import { x } from "./x.ts"; import * as path from "node:path";
+		[Object.keys(left).join("+"), left.n, left.default, left.again.n, cjs.n, (await later()).more, x, Object.keys(path).includes("exports")].join()`
+	for _, change := range []string{
+		"1", `Object.prototype.exports = "x"`, `Object.prototype.exports = () => 1`, `Object.prototype.get = 1`, `Object.prototype.set = 1`, `Object.prototype.value = 1`,
+		`Object.prototype.writable = true`, `Object.prototype.default = "x"; Object.prototype.n = "y"`, `Object.prototype.imports = { "./more.js": "x" }; Object.prototype.esm = true`,
+	} {
+		_, heap := r.run(t, nil, change, nil)
+		got, _ := r.run(t, heap, code, map[string]string{"x.ts": "export const x: number = 7"})
+		if want := "again+default+more+n,2,a/,1,1,5,7,false"; got != want {
+			t.Errorf("%s: %s", change, got)
+		}
+	}
+}
