@@ -57,12 +57,20 @@ func (d *Daybook) newSampler() *replay.Sampler {
 		Replay: func(ctx context.Context, tenant, execution string) error {
 			r, err := d.replays.Replay(ctx, tenant, execution, false, sampleActor)
 			if err == nil && r.Verdict == events.ReplayDifferent {
-				what := "the replay by this engine differs from the record: " + string(r.Difference.Part)
-				d.damage.Report(damage.Finding{Radius: damage.OfRun, Run: &damage.Run{Tenant: tenant, ExecutionID: execution}, What: what, By: damage.FoundByScrub})
+				d.damage.Report(damage.Finding{Radius: damage.OfRun, Run: &damage.Run{Tenant: tenant, ExecutionID: execution}, What: describeDifference(r), By: damage.FoundByScrub})
 			}
 			return err
 		},
 	})
+}
+
+// describeDifference returns the text of a finding about a replay that differs.
+func describeDifference(r httpapi.Replayed) string {
+	what := "the replay by this engine differs from the record: " + string(r.Difference.Part)
+	if len(r.Nondeterministic) > 0 {
+		what += ", which may be due to the garbage collector, because one of the two read a collected WeakRef or ran a finalizer"
+	}
+	return what
 }
 
 // sampleActor is the actor of the verdicts about the sample.
