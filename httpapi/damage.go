@@ -14,8 +14,6 @@ import (
 // Damage reports the known damage of the ledger. *damage.State implements it.
 type Damage interface {
 	Findings() (list []damage.Finding, more int)
-	// Blobs returns the findings about heaps and texts that have not ended.
-	Blobs() []damage.Finding
 	// Count returns the number of findings of a radius that have not ended.
 	Count(damage.Radius) int
 	// Err returns the damage of the ledger in one sentence, or nil.
@@ -63,7 +61,7 @@ func (a *api) getDamage(ctx context.Context, _ *struct{}) (*damageAnswer, error)
 		report.Findings, report.More = shown, more+len(list)-len(shown)
 	}
 	report.ReadOnly, report.Advice = a.damage.Err() != nil, a.damage.Advice()
-	report.Damaged = report.ReadOnly || len(a.damage.Blobs()) > 0 || a.damage.Count(damage.OfRun) > 0
+	report.Damaged = report.ReadOnly || a.damage.Count(damage.OfBlob) > 0 || a.damage.Count(damage.OfRun) > 0
 	return &damageAnswer{Body: report}, nil
 }
 

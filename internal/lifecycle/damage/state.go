@@ -267,7 +267,7 @@ func (s *State) Advice() string {
 		return keyAdvice
 	case s.Damaged():
 		return RecoveryAdvice
-	case len(s.Blobs()) > 0:
+	case s.Count(OfBlob) > 0:
 		return BlobAdvice
 	case s.Count(OfRun) > 0:
 		return runAdvice

@@ -123,3 +123,16 @@ func TestFindingsAboutExecutions(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// An unlisted finding about a heap lasts after the listed ones have ended.
+func TestUnlistedFindingsLast(t *testing.T) {
+	t.Parallel()
+	s := damage.NewState()
+	for n := range 101 {
+		s.Report(damage.Finding{Radius: damage.OfBlob, Blob: &events.LostBlob{Kind: "heap", Tenant: "acme", SHA256: strconv.Itoa(n)}, What: "a chunk is missing", By: damage.FoundByScrub})
+	}
+	s.EndBlobFindings("stored again", func(f damage.Finding) bool { return f.Blob.SHA256 != "100" })
+	if s.Count(damage.OfBlob) != 1 || s.Advice() != damage.BlobAdvice {
+		t.Errorf("%d findings, advice %q", s.Count(damage.OfBlob), s.Advice())
+	}
+}
