@@ -550,6 +550,9 @@ func (r *rules) collect(e *events.Event) {
 		}
 	case *events.ExecutionStarted:
 		r.body(e, d.Callable)
+		for i := range d.WASMModules {
+			r.blob(e, &d.WASMModules[i].Module)
+		}
 	case *events.HostCalled:
 		r.body(e, d.Content.Value().Arguments)
 	case *events.HostReturned:

@@ -179,6 +179,7 @@ func (d *Daybook) startRunner(ctx context.Context) error {
 		Workers:        d.pool,
 		Memory:         runMemory{d.budget},
 		NodeGlobals:    d.opts.Runs.NodeGlobals,
+		WASMModules:    d.wasm,
 		Modules:        &modules.Lock{Admitted: d.ledger, Texts: d.store},
 		DrainTimeout:   d.opts.Runs.DrainWait,
 		CheckRecording: d.store.Silent,

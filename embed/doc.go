@@ -45,6 +45,7 @@
 //   - toolservers.go: starts the tool servers; decides which of them a run may call
 //   - fetch.go: reads the policy of requests of scripts; describes the requests for the ledger
 //   - catalog.go: lists the APIs that code may use
+//   - wasm.go: reads the WebAssembly modules for scripts
 //   - script.go: Submit, Run, Wait, Follow and Rebuild, for the embedding program
 //   - access.go: opens the authentication and the limits of tenants; connects package
 //     admission

@@ -54,6 +54,7 @@ type Daybook struct {
 	store        *jetstream.Store
 	closeConns   func()
 	pool         *worker.Pool // nil without a runner
+	wasm         []runner.WASMModule
 	ledger       *ledger.Ledger
 	tail         *stream.SharedTail
 	audit        *translog.Log // nil without proofs
@@ -164,6 +165,7 @@ func Start(ctx context.Context, opts Options) (*Daybook, error) {
 		{"look for damage", d.checkFilesAtStart},
 		{"open the ledger", d.openLedger},
 		{"start the workers", d.startWorkers},
+		{"check the WebAssembly modules", withOptionErrors(d.openWASM)},
 		{"finish shredding sessions", d.startShredder},
 		{"follow the ledger", d.startTail},
 		{"open the projections", d.startProjections},

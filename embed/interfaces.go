@@ -27,6 +27,7 @@ func (d *Daybook) startInterfaces(ctx context.Context) error {
 		Stateless:        d.opts.Runs.Stateless,
 		Instructions:     d.opts.MCP.Instructions,
 		RunJSDescription: d.opts.MCP.RunJSDescription,
+		WASMModules:      d.wasmNames(),
 		CallsServers:     d.callsServers,
 		SessionID:        d.opts.MCP.SessionID,
 		Version:          d.opts.Version,

@@ -79,6 +79,10 @@ type RunOptions struct {
 	// NodeGlobals gives scripts the globals of Node that libraries expect: Buffer, process
 	// and global. Each run records it.
 	NodeGlobals bool
+	// WASMModules are the files of WebAssembly modules by name. In runs without a heap, the
+	// global NAME has the exports of a module that needs no imports, and __wasm_NAME is the
+	// module. At most 100 modules of together 64 MiB; each run records their hashes.
+	WASMModules map[string]string
 	// HeapMB is the default heap limit of a run, HeapCeilingMB the largest limit that a
 	// run may request, both in MiB and at most MaxMemoryMB. Defaults: 64, and 256 or
 	// HeapMB if that is more.

@@ -226,6 +226,22 @@ type ExecutionStarted struct {
 	// NodeGlobals is true if the script had the globals of Node, such as Buffer. All attempts
 	// have those of the first.
 	NodeGlobals bool `json:"node_globals,omitempty"`
+	// WASMModules are the WebAssembly modules of the server that the script could use,
+	// sorted by name. All attempts have those of the first. Nil when there are none.
+	WASMModules []WASMModule `json:"wasm_modules,omitempty"`
+}
+
+// WASMModule is a WebAssembly module that the operator of a server gives to scripts without a
+// heap.
+type WASMModule struct {
+	// Name is the name of the global that holds the exports of the module. The global
+	// __wasm_NAME holds the module.
+	Name string `json:"name"`
+	// Module is the stored module in the binary format of WebAssembly.
+	Module BlobRef `json:"module"`
+	// HasImports is true for a module that needs imports. It has no global NAME: the script
+	// instantiates it.
+	HasImports bool `json:"has_imports,omitempty"`
 }
 
 // ExecutionCancelRequested records that a client asked to cancel an execution.

@@ -131,7 +131,7 @@ func (l *Ledger) initSeedAndClock(p *Plan) {
 	p.StartTime = l.opts.Now().UTC().Truncate(time.Millisecond)
 }
 
-// restoreSeedAndClock sets the seed, the start time and the kind of globals of the first attempt.
+// restoreSeedAndClock sets the first started event, its seed and its start time.
 func restoreSeedAndClock(p *Plan, first *events.ExecutionStarted) error {
 	seed, err := hex.DecodeString(first.Seed)
 	if err != nil || len(seed) != len(p.Seed) {
@@ -139,7 +139,7 @@ func restoreSeedAndClock(p *Plan, first *events.ExecutionStarted) error {
 	}
 	copy(p.Seed[:], seed)
 	p.StartTime = first.StartTime.Time
-	p.NodeGlobals = first.NodeGlobals
+	p.First = first
 	return nil
 }
 
@@ -228,6 +228,7 @@ func (l *Ledger) Start(ctx context.Context, p Plan, s Start) (*StartedAttempt, e
 		Warnings:  clampWarnings(warnings),
 
 		NodeGlobals: s.NodeGlobals,
+		WASMModules: s.WASMModules,
 	})
 	seq, err := l.store.Append(ctx, e, int64(p.Position))
 	switch {

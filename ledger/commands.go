@@ -123,9 +123,9 @@ type Plan struct {
 	Calls         []RecordedCall
 	Callable      map[string][]string
 	CallableKnown bool
-	// NodeGlobals reports whether the first attempt had the globals of Node. It is set for
-	// later attempts only.
-	NodeGlobals bool
+	// First is the first started event of the execution; nil if no attempt was started. All
+	// attempts have the globals and the WebAssembly modules of the first.
+	First *events.ExecutionStarted
 	// Modules is what the script imports, if an earlier attempt has recorded it. The next
 	// attempt gets the same.
 	Modules *RecordedModules
@@ -164,6 +164,8 @@ type Start struct {
 	Warnings []string
 	// NodeGlobals reports whether the script has the globals of Node.
 	NodeGlobals bool
+	// WASMModules are the WebAssembly modules that the script can use. They MUST be stored.
+	WASMModules []events.WASMModule
 }
 
 // Result is the outcome of a run, as the runner reports it. Complete turns it into the

@@ -99,6 +99,16 @@ func (l *Ledger) StoreTarball(ctx context.Context, tenant string, tarball []byte
 	return events.BlobRef{SHA256: hash, Size: int64(len(tarball))}, nil
 }
 
+// StoreWASM stores a WebAssembly module for the runs of a tenant and returns its reference for
+// events.WASMModule. An event MUST name the module within an hour.
+func (l *Ledger) StoreWASM(ctx context.Context, tenant string, module []byte) (events.BlobRef, error) {
+	hash, err := l.store.PutText(ctx, tenant, module)
+	if err != nil {
+		return events.BlobRef{}, unavailable("store a WebAssembly module", err)
+	}
+	return events.BlobRef{SHA256: hash, Size: int64(len(module))}, nil
+}
+
 // AdmitModules records that packages are admitted. The tarballs MUST be stored, and every
 // dependency MUST be admitted before or in d. It returns the position of the event. Errors are
 // CodeConflict if a version was admitted before with another tarball, or if the admitted

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"daybook/events"
@@ -32,7 +33,7 @@ func (s *Server) runTools() []tool {
 	}
 	input := []property{
 		codeProperty,
-		{name: "heap", kind: text, description: "none: WebAssembly"},
+		{name: "heap", kind: text, description: "none: " + s.aboutWebAssembly()},
 		{name: "logical_session_ref", kind: text, description: "replaces heap"},
 	}
 	input = append(input, limitProperties...)
@@ -49,6 +50,22 @@ func (s *Server) runTools() []tool {
 		output: submittedSchema(),
 		submit: s.submitRun, finish: s.finishRun,
 	}}
+}
+
+// maxListedModules limits the WebAssembly modules that a description lists.
+const maxListedModules = 20
+
+// aboutWebAssembly returns the phrase that says which WebAssembly scripts can use.
+func (s *Server) aboutWebAssembly() string {
+	names := s.opts.WASMModules
+	if len(names) == 0 {
+		return "WebAssembly"
+	}
+	more := ""
+	if len(names) > maxListedModules {
+		names, more = names[:maxListedModules], ", ..."
+	}
+	return "WebAssembly, with modules " + strings.Join(names, ", ") + more
 }
 
 // submittedAnswer is the answer of run_js if the client does not wait, or if the run has not

@@ -37,6 +37,8 @@ type Options struct {
 	Instructions string
 	// RunJSDescription replaces the description of run_js. Empty keeps the built-in text.
 	RunJSDescription string
+	// WASMModules are the names of the WebAssembly modules for scripts; run_js lists them.
+	WASMModules []string
 	// CallsServers reports whether scripts of a tenant can call tool servers, which may
 	// change anything. If they can, the hints of run_js say that it may destroy data and
 	// reach other systems. Nil means that no script can.

@@ -28,6 +28,9 @@ func (s *Server) statelessTools() []tool {
 	about := s.opts.RunJSDescription
 	if about == "" {
 		about = statelessDescription
+		if len(s.opts.WASMModules) > 0 {
+			about += " Has " + s.aboutWebAssembly() + "."
+		}
 	}
 	return []tool{{
 		name: "run_js", title: "Run JavaScript", description: about,

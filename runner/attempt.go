@@ -127,6 +127,7 @@ func (a *attempt) recordStart() (run *ledger.StartedAttempt, err error) {
 			Layers:       a.in.layers,
 			Warnings:     a.in.warnings,
 			NodeGlobals:  a.hasNodeGlobals(),
+			WASMModules:  a.in.wasmRecord,
 		})
 		return err
 	})
@@ -246,8 +247,8 @@ func (a *attempt) run(runCtx context.Context, releaseSlot func()) error {
 // hasNodeGlobals reports whether the script has the globals of Node. Later attempts have those
 // of the first, because the script may read them.
 func (a *attempt) hasNodeGlobals() bool {
-	if a.plan.Attempt > 1 {
-		return a.plan.NodeGlobals
+	if a.plan.First != nil {
+		return a.plan.First.NodeGlobals
 	}
 	return a.r.opts.NodeGlobals
 }
@@ -271,6 +272,7 @@ func (a *attempt) newTask(timeout time.Duration, x *hostCallBroker) Task {
 		Globals:               a.in.globals,
 		NodeGlobals:           a.hasNodeGlobals(),
 		Files:                 a.in.files,
+		WASMModules:           a.in.wasm,
 		HideNames:             req.ContentKeyID() != "",
 		ReserveHeap:           a.memory.Reserve,
 		OnHeapReceived: func() {

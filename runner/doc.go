@@ -34,6 +34,7 @@
 //   - artifacts.go: records the artifacts of a script
 //   - outputpace.go: limits the rate of recorded output of all runs
 //   - modules.go: provides the packages that a script imports; keeps bundles for later runs
+//   - wasm.go: provides the WebAssembly modules of the server, or those of the first attempt
 //   - hostcallbroker.go: records and performs the host calls of a script; decides which answer
 //     or timer it receives next, and sets its clock
 //   - replayhost.go: answers the host calls of a resumed or replayed run from the ledger, and

@@ -58,6 +58,9 @@ type input struct {
 	warnings     []string
 	// callableTools holds the names of the tools that the script may call, by server.
 	callableTools map[string][]string
+	// wasm are the WebAssembly modules of the run, wasmRecord how the started event names them.
+	wasm       []WASMModule
+	wasmRecord []events.WASMModule
 	// refusal, if not nil, is why the script cannot be run.
 	refusal *refusal
 	// wasStopped is true if the run was stopped before the input was complete.
@@ -117,6 +120,9 @@ func (r *Runner) fetch(ctx, readCtx context.Context, plan ledger.Plan, memory Me
 		return in, err
 	}
 	if err = r.fetchSource(readCtx, req, &in); err == nil && in.refusal == nil {
+		err = r.fetchWASM(readCtx, plan, &in)
+	}
+	if err == nil && in.refusal == nil {
 		if err = r.fetchHeap(readCtx, req, &in, memory); err == nil {
 			refuseLostHead(req, &in)
 			in.callableTools = r.listCallableTools(ctx, plan)

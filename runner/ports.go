@@ -66,8 +66,9 @@ type OutputLog interface {
 	TruncateOutput(ctx context.Context, r *ledger.StartedAttempt, firstLine, firstByte, limit int64) error
 }
 
-// ModuleLog records what scripts import.
+// ModuleLog records what scripts import and which WebAssembly modules they can use.
 type ModuleLog interface {
+	StoreWASM(ctx context.Context, tenant string, module []byte) (events.BlobRef, error)
 	RecordModules(ctx context.Context, r *ledger.StartedAttempt, m ledger.LoadedModules) error
 }
 

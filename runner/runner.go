@@ -48,6 +48,8 @@ type Options struct {
 
 	// NodeGlobals gives scripts the globals of Node, such as Buffer.
 	NodeGlobals bool
+	// WASMModules are given to runs without a heap, sorted by name. Default: none.
+	WASMModules []WASMModule
 	// DrainTimeout is how long runs may continue after Run's ctx is done, before they
 	// are handed back. Default: 10 s. A negative value hands them back immediately.
 	DrainTimeout time.Duration
@@ -73,6 +75,7 @@ type Runner struct {
 	// workerIdentity caches the engines and layers that the workers reported.
 	workerIdentity workerIdentity
 	bundles        bundleCache
+	storedWASM     storedWASM
 	// pace is nil without Options.OutputRate.
 	pace *outputPace
 	// timeoutGrace, handBackTimeout and turnDelay are the constants, except in tests.

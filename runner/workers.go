@@ -110,6 +110,9 @@ type Task struct {
 	Files []byte
 	// Modules provides the packages that the script imports; nil for none.
 	Modules Modules
+	// WASMModules are the WebAssembly modules that the script can use; nil for none. It MUST
+	// be empty if Stateful is set.
+	WASMModules []WASMModule
 	// Bundle, if not empty, is an encoded bundle.Request: the task makes a bundle in place
 	// of a run, and its Result is the encoded bundle. A worker that has run no user code
 	// performs it. Code, Heap, Globals, Files, Host and Modules MUST be empty.

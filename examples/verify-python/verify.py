@@ -178,7 +178,7 @@ def track_blobs(e, named):
     """Adds the blobs that an event names, each as a tenant and a file. Removes those that it says are lost or collected."""
     if e.kind in TEXTS or e.kind == "daybook.execution.started.v1":
         plain = (e.json.get("content") or {}).get("plain") or {}
-        for text in [plain.get(member) for member in TEXTS[e.kind]] if e.kind in TEXTS else [e.json.get("callable")]:
+        for text in [plain.get(member) for member in TEXTS[e.kind]] if e.kind in TEXTS else [e.json.get("callable"), *({"blob": m["module"]} for m in e.json.get("wasm_modules") or ())]:
             if text and text.get("blob"):
                 named.add((e.tenant, "blobs/text-" + text["blob"]["sha256"]))
         if e.kind in ENDS and e.json.get("heap"):

@@ -204,6 +204,9 @@ func (t *timeline) add(e events.CloudEvent) {
 		if d.Attempt > 1 {
 			t.note("output continues at line %d; random seed and clock are those of attempt 1", d.FirstLine)
 		}
+		for _, m := range d.WASMModules {
+			t.note("WebAssembly module %s, sha256 %s", m.Name, shortHash(m.Module.SHA256))
+		}
 		t.warnings(d.Warnings)
 	case events.TypeExecutionOutput:
 		t.output(e)

@@ -23,20 +23,21 @@ func (f slotFlags) options() embed.SlotOptions {
 
 // runFlags are the flags of embed.RunOptions.
 type runFlags struct {
-	Stateless      bool          `name:"stateless" option:"Runs.Stateless" help:"Run scripts in plain isolates, with the optimizing compiler and WebAssembly but without heaps; MCP offers only a blocking run_js."`
-	NodeGlobals    bool          `name:"node-globals" option:"Runs.NodeGlobals" help:"Give scripts the globals of Node that libraries expect: Buffer, process and global."`
-	HeapMemoryMax  int           `name:"heap-memory-max" option:"Runs.HeapMB" help:"Default V8 heap limit of a run, in MB." default:"64" placeholder:"MB"`
-	HeapCeiling    *int          `name:"heap-memory-ceiling" option:"Runs.HeapCeilingMB" example:"256" help:"Largest V8 heap limit that a run may request, in MB. Default: 256, or --heap-memory-max if that is more." placeholder:"MB"`
-	Timeout        int           `name:"execution-timeout" option:"Runs.TimeoutSecs" help:"Default wall-clock limit of a run, in seconds, 1 to 300." default:"30" placeholder:"SECONDS"`
-	OutputMaxBytes int64         `name:"output-max-bytes" option:"Runs.OutputMaxBytes" help:"Stored output per run, in bytes; 0 is unlimited." default:"67108864" placeholder:"BYTES"`
-	DrainWait      time.Duration `name:"drain-wait" option:"Runs.DrainWait" after:"worker-max-age" help:"Time that running scripts have at shutdown before they are handed back, to continue at the next start." default:"10s" placeholder:"DURATION"`
-	Registry       string        `name:"registry" option:"Runs.Registry" help:"npm registry that packages are admitted from (daybook module add)." default:"https://registry.npmjs.org" placeholder:"URL"`
-	JSRRegistry    string        `name:"jsr-registry" option:"Runs.JSRRegistry" help:"Registry for npm clients that JSR packages are admitted from." default:"https://npm.jsr.io" placeholder:"URL"`
+	Stateless      bool              `name:"stateless" option:"Runs.Stateless" help:"Run scripts in plain isolates, with the optimizing compiler and WebAssembly but without heaps; MCP offers only a blocking run_js."`
+	NodeGlobals    bool              `name:"node-globals" option:"Runs.NodeGlobals" help:"Give scripts the globals of Node that libraries expect: Buffer, process and global."`
+	WASMModules    map[string]string `name:"wasm-module" option:"Runs.WASMModules" example:"math=math.wasm" mapsep:"none" help:"WebAssembly module for runs without a heap: the global NAME has its exports, __wasm_NAME is the module. May be repeated; an object in the file of --config." placeholder:"NAME=FILE"`
+	HeapMemoryMax  int               `name:"heap-memory-max" option:"Runs.HeapMB" help:"Default V8 heap limit of a run, in MB." default:"64" placeholder:"MB"`
+	HeapCeiling    *int              `name:"heap-memory-ceiling" option:"Runs.HeapCeilingMB" example:"256" help:"Largest V8 heap limit that a run may request, in MB. Default: 256, or --heap-memory-max if that is more." placeholder:"MB"`
+	Timeout        int               `name:"execution-timeout" option:"Runs.TimeoutSecs" help:"Default wall-clock limit of a run, in seconds, 1 to 300." default:"30" placeholder:"SECONDS"`
+	OutputMaxBytes int64             `name:"output-max-bytes" option:"Runs.OutputMaxBytes" help:"Stored output per run, in bytes; 0 is unlimited." default:"67108864" placeholder:"BYTES"`
+	DrainWait      time.Duration     `name:"drain-wait" option:"Runs.DrainWait" after:"worker-max-age" help:"Time that running scripts have at shutdown before they are handed back, to continue at the next start." default:"10s" placeholder:"DURATION"`
+	Registry       string            `name:"registry" option:"Runs.Registry" help:"npm registry that packages are admitted from (daybook module add)." default:"https://registry.npmjs.org" placeholder:"URL"`
+	JSRRegistry    string            `name:"jsr-registry" option:"Runs.JSRRegistry" help:"Registry for npm clients that JSR packages are admitted from." default:"https://npm.jsr.io" placeholder:"URL"`
 }
 
 func (f runFlags) options() embed.RunOptions {
 	return embed.RunOptions{
-		Stateless: f.Stateless, NodeGlobals: f.NodeGlobals, HeapMB: refuseZero(f.HeapMemoryMax), HeapCeilingMB: optional(f.HeapCeiling), TimeoutSecs: refuseZero(f.Timeout),
+		Stateless: f.Stateless, NodeGlobals: f.NodeGlobals, WASMModules: f.WASMModules, HeapMB: refuseZero(f.HeapMemoryMax), HeapCeilingMB: optional(f.HeapCeiling), TimeoutSecs: refuseZero(f.Timeout),
 		OutputMaxBytes: zeroIsNone(f.OutputMaxBytes), DrainWait: zeroIsNone(f.DrainWait), Registry: f.Registry, JSRRegistry: f.JSRRegistry,
 	}
 }

@@ -15,7 +15,7 @@
 //
 // The files, in reading order:
 //
-//   - modules.go: gives the script the packages that it imported
+//   - modules.go: gives the script the packages that it imported, and its WebAssembly modules
 //   - replay.go: Replayer: makes the task of a recorded run, and runs it
 //   - end.go: compares the end of a replay with the recorded end
 //   - output.go: compares output with the record while it is written

@@ -423,6 +423,9 @@ func (p *replay) newTask(ctx context.Context) (t runner.Task, report *Report, er
 		HeapLimitBytes: limit, ArrayBufferLimitBytes: limit, Seed: p.rec.Seed, Start: s.StartTime.Time, SkipWaits: true, NodeGlobals: s.NodeGlobals, HideNames: req.ContentKeyID() != "",
 		Timeout: timeoutOf(s.Limits), OnArtifact: p.takeArtifact,
 	}
+	if t.WASMModules, err = p.wasmModules(ctx); err != nil {
+		return t, nil, err
+	}
 	if len(p.rec.Callable) > 0 {
 		t.Servers, t.Host = p.rec.Callable, p
 	}

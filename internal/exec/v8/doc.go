@@ -24,6 +24,7 @@
 //   - bytes.go: converts between Go and C; receives output and host calls from C
 //   - lockdown.go: reports the layers that the constructor of a worker process has set
 //   - spawn.go: starts a process in namespaces without a fork of this one
+//   - wasm.go: WASMModule: the WebAssembly modules that a plain isolate offers
 //   - cgo.go: compiler flags, and the module with the library
 //   - headers.go: the module with V8's headers, for a test
 //
@@ -48,6 +49,7 @@
 //     the globals of a heap
 //   - source.h, source.cc: keeps the sources outside V8's heap
 //   - regexps.cc: prepares regular expressions to be saved
+//   - wasm.cc: compiles the offered WebAssembly modules when a script first reads them
 //   - snapshot.cc: saves the heap
 //   - limits.cc, budget.h, budget.cc: decides when the heap of a run is too large, and when
 //     an ArrayBuffer is refused

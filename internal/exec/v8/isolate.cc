@@ -216,6 +216,8 @@ extern "C" void daybook_dispose(daybook_isolate* d) {
   d->rejections.clear();
   d->reported.Reset();
   d->globals.clear();
+  d->wasm.clear();
+  d->wasm_instance.Reset();
   d->context.Reset();
   v8::platform::NotifyIsolateShutdown(platform(), isolate);
   if (d->creator != nullptr) {

@@ -64,6 +64,8 @@ type Config struct {
 	// NodeGlobals defines the globals Buffer, process and global of Node, unless an earlier
 	// run of the heap defined them.
 	NodeGlobals bool
+	// WASMModules are offered to the script. Only for a plain isolate.
+	WASMModules []WASMModule
 	// Timers receives a report of each timer that fires. Nil for none, which costs nothing.
 	Timers Timers
 }
@@ -152,6 +154,7 @@ type Isolate struct {
 	// options has the bits of Config.SkipWaits and Config.NodeGlobals.
 	options C.int
 	timers  Timers // Config.Timers
+	wasm    []WASMModule
 	pinned  runtime.Pinner
 
 	mu      sync.Mutex // guards the fields below from Terminate
@@ -242,8 +245,9 @@ func newIsolate(cfg Config, heap, prelude []byte, plainBase bool) (*Isolate, err
 }
 
 // Assign sets the fields that were not known when a prewarmed isolate was created: Seed, Start,
-// Output, Servers, Host, Globals, SkipWaits, NodeGlobals and Timers of cfg. The other fields of cfg must be equal to those that
-// the isolate was created with. Call it before Run.
+// Output, Servers, Host, Globals, SkipWaits, NodeGlobals, WASMModules and Timers of cfg. The
+// other fields of cfg must be equal to those that the isolate was created with. Call it before
+// Run.
 func (i *Isolate) Assign(cfg Config) error {
 	if i.ptr == nil {
 		return errDisposed
@@ -273,7 +277,7 @@ func (i *Isolate) Assign(cfg Config) error {
 
 // keepInputs keeps the fields of cfg that Run uses.
 func (i *Isolate) keepInputs(cfg Config) {
-	i.servers, i.globals, i.timers, i.options = cfg.Servers, cfg.Globals, cfg.Timers, 0
+	i.servers, i.globals, i.timers, i.options, i.wasm = cfg.Servers, cfg.Globals, cfg.Timers, 0, cfg.WASMModules
 	if cfg.SkipWaits {
 		i.options |= C.DAYBOOK_SKIP_WAITS
 	}
@@ -385,6 +389,7 @@ func (i *Isolate) Run(script Script) (Result, error) {
 	i.running = true
 	i.mu.Unlock()
 
+	i.offerWASM()
 	var timers cgo.Handle
 	if i.timers != nil {
 		timers = cgo.NewHandle(i.timers)

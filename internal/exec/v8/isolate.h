@@ -29,6 +29,13 @@ struct ListedGlobal {
   bool is_lexical;
 };
 
+// A WebAssembly module that a plain isolate offers to its script.
+struct OfferedModule {
+  std::string key;
+  daybook_bytes bytes;
+  v8::Global<v8::WasmModuleObject> module;  // empty until it is first read
+};
+
 }  // namespace daybook
 
 struct daybook_isolate {
@@ -76,6 +83,8 @@ struct daybook_isolate {
   std::string text;  // backs daybook_result.text
   std::vector<daybook::ListedGlobal> globals;  // set by daybook_list_globals
   std::string texts[4];  // back daybook_global
+  std::vector<daybook::OfferedModule> wasm;
+  v8::Global<v8::Function> wasm_instance;  // WebAssembly.Instance, if a module was offered
   daybook_computed computed{};  // the last result of host.compute that was not taken
 
   // daybook_terminate wakes a loop that waits for a timer. mutex guards stop.

@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace v8 {
@@ -41,6 +42,9 @@ class TracingController;
 class Value;
 
 namespace internal {
+namespace wasm {
+class NativeModule;
+}
 using Address = uintptr_t;
 class Heap;
 // The object behind v8::HeapProfiler.
@@ -276,8 +280,16 @@ class PropertyDescriptor {
   void* private_;
 };
 
+template <class T>
+class PropertyCallbackInfo;
+using AccessorNameGetterCallback = void (*)(Local<Name>, const PropertyCallbackInfo<Value>&);
+
 class Object : public Value {
  public:
+  // Defines an ordinary property whose value the getter returns at the first access.
+  Maybe<bool> SetLazyDataProperty(Local<Context>, Local<Name>, AccessorNameGetterCallback, Local<v8::Value> data = {},
+                                  PropertyAttribute = None, SideEffectType getter = SideEffectType::kHasSideEffect,
+                                  SideEffectType setter = SideEffectType::kHasSideEffect);
   // These two call no getter or setter. The result is false if the object refuses.
   Maybe<bool> CreateDataProperty(Local<Context>, Local<Name>, Local<v8::Value>);
   Maybe<bool> DefineProperty(Local<Context>, Local<Name>, PropertyDescriptor&);
@@ -311,9 +323,34 @@ class Set : public Object {
 
 class Function : public Object {
  public:
+  MaybeLocal<Object> NewInstance(Local<Context>, int argc, Local<v8::Value> argv[]) const;
   MaybeLocal<v8::Value> Call(Local<Context>, Local<v8::Value> receiver, int argc, Local<v8::Value> argv[]);
   // The name without a call of any getter; undefined for a proxy.
   Local<v8::Value> GetDebugName() const;
+};
+
+template <class T>
+class MemorySpan {
+ public:
+  MemorySpan(T* data, size_t size) : data_(data), size_(size) {}
+
+ private:
+  T* data_;
+  size_t size_;
+};
+
+// The compiled code of a module, which isolates of a process share.
+class CompiledWasmModule {
+ private:
+  std::shared_ptr<internal::wasm::NativeModule> native_module_;
+  std::string source_url_;
+};
+
+class WasmModuleObject : public Object {
+ public:
+  static MaybeLocal<WasmModuleObject> FromCompiledModule(Isolate*, const CompiledWasmModule&);
+  CompiledWasmModule GetCompiledModule();
+  static MaybeLocal<WasmModuleObject> Compile(Isolate*, MemorySpan<const uint8_t> wire_bytes);
 };
 
 class Proxy : public Object {
@@ -397,6 +434,25 @@ class FunctionCallbackInfo {
   internal::Address* implicit_args_;
   internal::Address* values_;
   internal::Address length_;
+};
+template <class T>
+class PropertyCallbackInfo {
+ public:
+  static constexpr int kIsolateIndex = 3;
+  static constexpr int kReturnValueIndex = 5;
+  static constexpr int kDataIndex = 6;
+  static constexpr int kArgsLength = 8;
+
+  Isolate* GetIsolate() const { return reinterpret_cast<Isolate*>(args_[kIsolateIndex]); }
+  Local<Value> Data() const {
+    Local<Value> data;
+    data.slot_ = &args_[kDataIndex];
+    return data;
+  }
+  void Return(Local<Value> value) const { args_[kReturnValueIndex] = *value.slot_; }
+
+ private:
+  mutable internal::Address args_[kArgsLength];
 };
 using FunctionCallback = void (*)(const FunctionCallbackInfo<Value>&);
 

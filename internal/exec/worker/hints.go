@@ -22,6 +22,7 @@ const (
 	noBuffer  = "use Uint8Array for bytes, TextEncoder and TextDecoder for text, and btoa and atob for Base64; the operator defines Buffer with --node-globals"
 	noThreads = "a script is one thread: use promises and timers, or several runs"
 	noShared  = "a run whose heap is saved has none: run it with the heap none, or on a stateless server"
+	noModule  = "runs with the heap none, and those of a stateless server, have the WebAssembly modules that the operator gives with --wasm-module NAME=FILE"
 	useGlobal = "use globalThis"
 	useLog    = "use console.log"
 	noFence   = "the script begins with a Markdown fence: send the code alone"
@@ -77,6 +78,9 @@ func hint(first string, code []byte) string {
 		return noReturn
 	}
 	if m := notDefined.FindStringSubmatch(first); m != nil {
+		if strings.HasPrefix(m[1], "__wasm_") {
+			return noModule
+		}
 		return missing[m[1]]
 	}
 	return ""

@@ -17,7 +17,7 @@ var errProtocol = errors.New("worker broke protocol")
 
 // helloMagic identifies the worker protocol and its version in the first frame. A process
 // that reads anything else from its standard input was not started by a Pool.
-const helloMagic = "daybook worker protocol 9"
+const helloMagic = "daybook worker protocol 10"
 
 // helloMessage is the first message to a worker.
 type helloMessage struct {
@@ -47,8 +47,8 @@ type readyMessage struct {
 	BaseSize int `json:"base_size,omitempty"`
 }
 
-// taskHeader precedes the parts of a task: servers, globals, files, code or bundle request, and heap. Sizes are in
-// bytes.
+// taskHeader precedes the parts of a task: servers, globals, files, WebAssembly modules, code
+// or bundle request, and heap. Sizes are in bytes.
 type taskHeader struct {
 	FileName    string   `json:"file_name"`
 	CodeSize    int      `json:"code_size"`
@@ -74,6 +74,8 @@ type taskHeader struct {
 	FilesSize int `json:"files_size,omitempty"`
 	// HasModules reports that the parent provides packages.
 	HasModules bool `json:"has_modules,omitempty"`
+	// WASM are the WebAssembly modules of the task, whose bytes are the fourth parts.
+	WASM []wasmHeader `json:"wasm,omitempty"`
 	// BundleSize is the size of runner.Task.Bundle, which is in the place of the code.
 	BundleSize int `json:"bundle_size,omitempty"`
 }

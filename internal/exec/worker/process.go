@@ -27,6 +27,7 @@ import (
 type process struct {
 	cmd      *exec.Cmd
 	ready    readyMessage
+	wasm     sentWASM
 	stateful bool  // the kind of its tasks
 	owner    owner // zero while it is fresh
 	memory   memory
@@ -248,6 +249,8 @@ func (p *process) send(t *runner.Task) error {
 		HasModules:   t.Modules != nil,
 		BundleSize:   len(t.Bundle),
 	}
+	var modules [][]byte
+	header.WASM, modules = p.wasm.headers(t.WASMModules)
 	var servers []byte
 	if len(t.Servers) > 0 {
 		var err error
@@ -260,7 +263,13 @@ func (p *process) send(t *runner.Task) error {
 		if err := writeMessage(w, frameTask, header); err != nil {
 			return err
 		}
-		return writeBody(w, servers, t.Globals, t.Files, t.Bundle, t.Code, t.Heap)
+		if err := writeBody(w, servers, t.Globals, t.Files); err != nil {
+			return err
+		}
+		if err := writeBody(w, modules...); err != nil {
+			return err
+		}
+		return writeBody(w, t.Bundle, t.Code, t.Heap)
 	})
 }
 

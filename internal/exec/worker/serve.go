@@ -34,7 +34,9 @@ type server struct {
 	out      io.Writer
 	stateful bool // the kind of all its tasks
 
-	prewarmed prewarmedIsolate // used only by the goroutine that runs jobs
+	// Only the goroutine that runs jobs uses these.
+	prewarmed prewarmedIsolate
+	wasm      keptWASM
 
 	// isolateMu is held while a task has an isolate.
 	isolateMu sync.Mutex
@@ -54,6 +56,7 @@ type job struct {
 	taskHeader
 	servers, globals, files, bundle, code []byte
 	heap                                  *heapBody
+	modules                               []*heapBody // those of the header that are not kept
 
 	cpuAtStart time.Duration // the CPU time of the process when the job started
 	program    *program
@@ -206,7 +209,13 @@ func readJob(in *frameReader, header []byte, ready func()) (_ *job, err error) {
 	for _, part := range []struct {
 		to   *[]byte
 		size int
-	}{{&j.servers, j.ServersSize}, {&j.globals, j.GlobalsSize}, {&j.files, j.FilesSize}, {&j.bundle, j.BundleSize}, {&j.code, j.CodeSize}} {
+	}{{&j.servers, j.ServersSize}, {&j.globals, j.GlobalsSize}, {&j.files, j.FilesSize}, {nil, 0}, {&j.bundle, j.BundleSize}, {&j.code, j.CodeSize}} {
+		if part.to == nil {
+			if j.modules, err = readWASM(in, j.WASM); err != nil {
+				return nil, err
+			}
+			continue
+		}
 		// The announced size may be false.
 		if *part.to, err = readPart(in, make([]byte, 0, min(part.size, firstPiece)), part.size); err != nil {
 			return nil, err
@@ -319,6 +328,10 @@ func (s *server) run(j *job) error {
 	end, p := endHeader{}, j.program
 	s.isolateMu.Lock()
 	defer s.isolateMu.Unlock()
+	modules, err := s.wasm.replace(j.WASM, j.modules)
+	if err != nil {
+		return err
+	}
 	if j.refused != nil || j.BundleSize > 0 {
 		j.heap.release()
 		return s.endWithoutScript(j)
@@ -347,6 +360,7 @@ func (s *server) run(j *job) error {
 		Globals:     j.globals,
 		SkipWaits:   j.SkipWaits,
 		NodeGlobals: j.NodeGlobals,
+		WASMModules: modules,
 		Timers:      timers,
 	})
 	j.heap.release() // the isolate has a copy, and saving needs the memory

@@ -56,6 +56,7 @@ func checkTask(t *runner.Task, maxHeapLimit int64) error {
 	if len(t.Bundle) > 0 && (len(t.Code) > 0 || len(t.Heap) > 0 || len(t.Globals) > 0 || len(t.Files) > 0 || t.ListGlobals || t.Host != nil || t.Modules != nil) {
 		add("a task that makes a bundle needs no code, heap, globals, files, host and modules")
 	}
+	problems = append(problems, checkWASM(t)...)
 	if !t.Stateful && len(t.Heap) > 0 {
 		add("a stateless run cannot continue from a heap")
 	}
@@ -134,7 +135,7 @@ func maxResident(t *runner.Task) int64 {
 	if t.HeapLimitBytes == 0 || t.ArrayBufferLimitBytes == 0 {
 		return 0
 	}
-	return process + 2*t.HeapLimitBytes + 2*t.ArrayBufferLimitBytes // twice, because saving a heap copies it
+	return process + 2*t.HeapLimitBytes + 2*t.ArrayBufferLimitBytes + wasmMemory(t.WASMModules) // twice, because saving a heap copies it
 }
 
 const (

@@ -135,8 +135,28 @@ OFFSET(Info, values_, 8);
 OFFSET(Info, length_, 16);
 VALUE(Info::kIsolateIndex, 1);
 VALUE(Info::kReturnValueIndex, 3);
+using PropertyInfo = PropertyCallbackInfo<Value>;
+SIZE(PropertyInfo, 64);
+OFFSET(PropertyInfo, args_, 0);
+VALUE(PropertyInfo::kIsolateIndex, 3);
+VALUE(PropertyInfo::kReturnValueIndex, 5);
+VALUE(PropertyInfo::kDataIndex, 6);
+VALUE(PropertyInfo::kArgsLength, 8);
+static_assert(std::is_same_v<AccessorNameGetterCallback, void (*)(Local<Name>, const PropertyInfo&)>);
 VALUE(ConstructorBehavior::kThrow, 0);
 VALUE(SideEffectType::kHasSideEffect, 0);
+
+// WebAssembly.
+SIZE(MemorySpan<const uint8_t>, 16);
+OFFSET(MemorySpan<const uint8_t>, data_, 0);
+OFFSET(MemorySpan<const uint8_t>, size_, 8);
+static_assert(std::is_trivially_copyable_v<MemorySpan<const uint8_t>>);
+SIZE(CompiledWasmModule, 48);
+OFFSET(CompiledWasmModule, native_module_, 0);
+OFFSET(CompiledWasmModule, source_url_, 16);
+METHOD(WasmModuleObject, GetCompiledModule, CompiledWasmModule (WasmModuleObject::*)());
+static_assert(std::is_same_v<decltype(WasmModuleObject::FromCompiledModule), MaybeLocal<WasmModuleObject>(Isolate*, const CompiledWasmModule&)>);
+static_assert(std::is_same_v<decltype(WasmModuleObject::Compile), MaybeLocal<WasmModuleObject>(Isolate*, MemorySpan<const uint8_t>)>);
 SIZE(PromiseRejectMessage, 24);
 OFFSET(PromiseRejectMessage, promise_, 0);
 OFFSET(PromiseRejectMessage, event_, 8);
