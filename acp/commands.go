@@ -192,6 +192,9 @@ func (c *client) history(ctx context.Context, n *session, _ string) (reply, erro
 			t, err := c.server.opts.Queries.Trace(ctx, tenant, p.ExecutionID, projections.MarkPastLines())
 			if err == nil {
 				fmt.Fprintf(&b, " %s, run %s", t.Status, p.ExecutionID)
+				if t.Artifacts > 0 {
+					fmt.Fprintf(&b, ", artifacts: %d", t.Artifacts)
+				}
 			}
 		}
 		b.WriteByte('\n')

@@ -36,6 +36,7 @@
 //     and attachments; words the advice for prose
 //   - commands.go: performs the commands of a session, such as /heap, and words their replies
 //   - render.go: writes recorded events as updates of the protocol, and cuts long texts
+//   - artifacts.go: writes the artifacts of a run as content blocks
 //   - replay.go: sends the whole conversation of a loaded session
 //   - tools.go: reads the tool servers that a client names for a session; decides their names
 //     in code

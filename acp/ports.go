@@ -46,6 +46,8 @@ type Queries interface {
 	// stop.
 	Watch(tenant, execution string) (changed <-chan struct{}, stop func())
 	Trace(ctx context.Context, tenant, execution string, after projections.TraceMark) (projections.RunTrace, error)
+	Artifacts(ctx context.Context, tenant, id string) ([]projections.Artifact, error)
+	ArtifactBytes(ctx context.Context, tenant string, f projections.Artifact) ([]byte, error)
 	AgentSession(ctx context.Context, tenant, id string) (projections.AgentSession, error)
 	AgentSessions(ctx context.Context, tenant string, f projections.AgentSessionFilter) (projections.AgentSessionPage, error)
 	AgentPrompts(ctx context.Context, tenant, id string) ([]projections.AgentPrompt, error)

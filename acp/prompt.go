@@ -205,7 +205,11 @@ func (c *client) follow(ctx context.Context, n *session, t *turn, r rendering) (
 		// If the client cannot be written to, its connection ends and cancels the turn.
 		_ = c.sendUpdates(ctx, n.id, r.progressUpdates(trace))
 		if !trace.More && trace.Status.Terminal() {
-			if err := c.sendUpdates(ctx, n.id, r.endUpdates(trace)); err != nil {
+			shown, err := c.artifactsOf(ctx, execution, trace)
+			if err != nil {
+				return sdk.PromptResponse{}, err
+			}
+			if err := c.sendUpdates(ctx, n.id, r.endUpdates(trace, shown)); err != nil {
 				return sdk.PromptResponse{}, err
 			}
 			if stopped == nil {

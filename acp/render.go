@@ -84,8 +84,8 @@ func (r rendering) callResultUpdate(c *projections.TracedCall) sdk.SessionUpdate
 	}}
 }
 
-// endUpdates returns the updates for the end of a run.
-func (r rendering) endUpdates(t projections.RunTrace) []sdk.SessionUpdate {
+// endUpdates returns the updates for the end of a run with its artifacts.
+func (r rendering) endUpdates(t projections.RunTrace, shown shownArtifacts) []sdk.SessionUpdate {
 	status := sdk.ToolCallStatusFailed
 	raw := map[string]any{"execution_id": r.prompt.ExecutionID, "status": t.Status}
 	said := ""
@@ -110,6 +110,9 @@ func (r rendering) endUpdates(t projections.RunTrace) []sdk.SessionUpdate {
 	if t.OutputTruncated || t.ResultTruncated {
 		raw["truncated"] = true
 	}
+	if len(shown.entries) > 0 {
+		raw["artifacts"] = shown.entries
+	}
 	done := sdk.SessionToolCallUpdate{ToolCallId: sdk.ToolCallId(r.prompt.ExecutionID), Status: &status, RawOutput: raw}
 	// A result or an error is the answer to the prompt and is shown once, as a
 	// message. A cancelled prompt has no answer.
@@ -117,6 +120,7 @@ func (r rendering) endUpdates(t projections.RunTrace) []sdk.SessionUpdate {
 		done.Content = []sdk.ToolCallContent{sdk.ToolContent(sdk.TextBlock(truncate(said, detailBytes)))}
 		said = ""
 	}
+	done.Content = append(done.Content, shown.content...)
 	return append([]sdk.SessionUpdate{{ToolCallUpdate: &done}}, chunks(r.answerID(), said)...)
 }
 
@@ -124,7 +128,7 @@ func (r rendering) endUpdates(t projections.RunTrace) []sdk.SessionUpdate {
 // the process ended after it had recorded the prompt.
 func (r rendering) interruptedUpdates() []sdk.SessionUpdate {
 	why := "The prompt was interrupted before it was run. Send it again."
-	return r.endUpdates(projections.RunTrace{Status: events.StatusFailed, Error: &why, Reason: "interrupted"})
+	return r.endUpdates(projections.RunTrace{Status: events.StatusFailed, Error: &why, Reason: "interrupted"}, shownArtifacts{})
 }
 
 // answerUpdates returns the updates for the answer to a command.

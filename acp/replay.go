@@ -58,7 +58,11 @@ func (c *client) replayPrompt(ctx context.Context, id string, p projections.Agen
 		mark = t.Next
 		list = append(list, r.progressUpdates(t)...)
 		if !t.More && t.Status.Terminal() {
-			list = append(list, r.endUpdates(t)...)
+			shown, err := c.artifactsOf(ctx, p.ExecutionID, t)
+			if err != nil {
+				return err
+			}
+			list = append(list, r.endUpdates(t, shown)...)
 		}
 		if err := c.sendUpdates(ctx, id, list); err != nil || !t.More {
 			return err

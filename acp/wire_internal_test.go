@@ -158,7 +158,7 @@ func TestInterrupted(t *testing.T) {
 		t.Errorf("it is rendered as %+v", list)
 	}
 	r.prompt.Title = "t"
-	if done := r.endUpdates(projections.RunTrace{Status: events.StatusCancelled}); len(done) != 1 {
+	if done := r.endUpdates(projections.RunTrace{Status: events.StatusCancelled}, shownArtifacts{}); len(done) != 1 {
 		t.Errorf("a cancelled run is rendered as %+v", done)
 	}
 }

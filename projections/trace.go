@@ -45,6 +45,8 @@ type RunTrace struct {
 	ResultTruncated, OutputTruncated bool
 	// StoredLines and StoredBytes count the stored output.
 	StoredLines, StoredBytes int64
+	// Artifacts is the number of artifacts that the run created.
+	Artifacts int64
 }
 
 // TraceStep is one step of a run. Exactly one field is set.
@@ -88,9 +90,10 @@ func (s *Store) trace(ctx context.Context, tenant, id string, after TraceMark) (
 	var line int64
 	var isOpen bool
 	var result, errorText, reason, input, output sql.NullString
-	err = tx.QueryRowContext(ctx, `SELECT id, status, out_line, out_byte, out_open, out_truncated, result, result_truncated, error, reason, input_heap, output_heap
+	err = tx.QueryRowContext(ctx, `SELECT id, status, out_line, out_byte, out_open, out_truncated, result, result_truncated, error, reason, input_heap, output_heap,
+			(SELECT count(*) FROM artifacts a WHERE a.execution = executions.id)
 		FROM executions WHERE tenant = ? AND execution_id = ?`, tenant, id).
-		Scan(&w.id, &t.Status, &line, &t.StoredBytes, &isOpen, &t.OutputTruncated, &result, &t.ResultTruncated, &errorText, &reason, &input, &output)
+		Scan(&w.id, &t.Status, &line, &t.StoredBytes, &isOpen, &t.OutputTruncated, &result, &t.ResultTruncated, &errorText, &reason, &input, &output, &t.Artifacts)
 	if errors.Is(err, sql.ErrNoRows) {
 		return t, executionNotFound(ctx, tx, id)
 	}
