@@ -42,6 +42,9 @@ type Executions interface {
 	Output(ctx context.Context, tenant, id string, q projections.OutputQuery) (projections.OutputPage, error)
 	Calls(ctx context.Context, tenant, id string) ([]projections.Call, error)
 	Artifacts(ctx context.Context, tenant, id string) ([]projections.Artifact, error)
+	// CurrentArtifacts returns the first artifacts, at most limit, that no later one of the
+	// same name replaced.
+	CurrentArtifacts(ctx context.Context, tenant, id string, limit int) ([]projections.Artifact, error)
 	Artifact(ctx context.Context, tenant, id, name string, number int) (projections.Artifact, error)
 	ArtifactBytes(ctx context.Context, tenant string, f projections.Artifact) ([]byte, error)
 	// Lines returns at most limit complete lines, starting at the line number from, and the

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -17,6 +18,9 @@ import (
 const (
 	defaultTurns, maxTurns         = 20, 200
 	defaultTurnBytes, maxTurnBytes = 2048, 64 << 10
+
+	// maxTurnArtifacts bounds the artifacts that are listed for a run.
+	maxTurnArtifacts = 20
 )
 
 func (a *api) turnRoutes(r *router) {
@@ -69,7 +73,10 @@ type turnRun struct {
 	Output      excerpt       `json:"output"`
 	Result      *excerpt      `json:"result"`
 	Error       *excerpt      `json:"error"`
-	Erased      bool          `json:"erased,omitempty" doc:"True if the content of the run was shredded."`
+	Artifacts   int64         `json:"artifacts,omitempty" doc:"Number of artifacts that the script created; absent if there is none."`
+	// ArtifactList holds the first artifacts.
+	ArtifactList []projections.Artifact `json:"artifact_list,omitempty" doc:"The first 20 artifacts, without those that a later one of the same name replaced. GET /api/executions/{id}/artifacts lists all."`
+	Erased       bool                   `json:"erased,omitempty" doc:"True if the content of the run was shredded."`
 }
 
 // excerpt is the beginning of a text.
@@ -123,7 +130,7 @@ func (a *api) turnRun(ctx context.Context, tenant, id string, most int) (*turnRu
 	run := &turnRun{
 		ExecutionID: id, Turn: d.Turn, Status: d.Status, Queued: d.Queued, RequestedAt: d.RequestedAt, StartedAt: d.StartedAt, CompletedAt: d.CompletedAt,
 		InputHeap: d.InputHeap, Heap: d.Heap, Reason: d.Reason, Code: *excerptOf(&d.Code, most), Result: excerptOf(d.Result, most), Error: excerptOf(d.Error, most),
-		Output: excerpt{Bytes: d.TotalBytes}, Erased: d.Shredded != nil,
+		Output: excerpt{Bytes: d.TotalBytes}, Artifacts: d.Artifacts, Erased: d.Shredded != nil,
 	}
 	if d.CompletedAt != nil {
 		from, err1 := time.Parse(time.RFC3339, d.StartedAt)
@@ -131,6 +138,12 @@ func (a *api) turnRun(ctx context.Context, tenant, id string, most int) (*turnRu
 		if err1 == nil && err2 == nil {
 			ms := to.Sub(from).Milliseconds()
 			run.DurationMS = &ms
+		}
+	}
+	if d.Artifacts > 0 && !run.Erased {
+		run.ArtifactList, err = a.q.CurrentArtifacts(ctx, tenant, id, maxTurnArtifacts)
+		if err != nil && !errors.Is(err, events.ErrShredded) { // since d was read
+			return nil, err
 		}
 	}
 	if most == 0 || d.TotalBytes == 0 || run.Erased {

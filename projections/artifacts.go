@@ -84,8 +84,10 @@ type Artifact struct {
 	blob string
 }
 
-const artifactColumns = `a.number, a.name, a.mime, a.blob, a.size, a.sha256, a.line, a.at, a.seq,
-	EXISTS (SELECT 1 FROM artifacts b WHERE b.execution = a.execution AND b.name = a.name AND b.number > a.number)`
+const artifactColumns = `a.number, a.name, a.mime, a.blob, a.size, a.sha256, a.line, a.at, a.seq, ` + isReplaced
+
+// isReplaced is the condition that a later artifact has the name of artifact a.
+const isReplaced = `EXISTS (SELECT 1 FROM artifacts b WHERE b.execution = a.execution AND b.name = a.name AND b.number > a.number)`
 
 func (f *Artifact) scan(row interface{ Scan(...any) error }) error {
 	var at int64
@@ -98,12 +100,24 @@ func (f *Artifact) scan(row interface{ Scan(...any) error }) error {
 // events.ErrNotFound for an unknown execution, and an *events.RemovedError for a removed
 // one, and for one whose content was shredded.
 func (s *Store) Artifacts(ctx context.Context, tenant, id string) ([]Artifact, error) {
+	return s.listArtifacts(ctx, tenant, id, "", -1)
+}
+
+// CurrentArtifacts returns the first artifacts of an execution, at most limit, like Artifacts,
+// without those that a later one of the same name replaced.
+func (s *Store) CurrentArtifacts(ctx context.Context, tenant, id string, limit int) ([]Artifact, error) {
+	return s.listArtifacts(ctx, tenant, id, " AND NOT "+isReplaced, limit)
+}
+
+// listArtifacts returns the artifacts of an execution that meet a condition, at most limit
+// unless limit is negative.
+func (s *Store) listArtifacts(ctx context.Context, tenant, id, condition string, limit int) ([]Artifact, error) {
 	execution, err := s.executionWithArtifacts(ctx, tenant, id)
 	if err != nil {
 		return nil, err
 	}
 	wrapErr := func(err error) error { return fmt.Errorf("read the artifacts of execution %s: %w", id, err) }
-	rows, err := s.reader.QueryContext(ctx, `SELECT `+artifactColumns+` FROM artifacts a WHERE a.execution = ? ORDER BY a.number`, execution)
+	rows, err := s.reader.QueryContext(ctx, `SELECT `+artifactColumns+` FROM artifacts a WHERE a.execution = ?`+condition+` ORDER BY a.number LIMIT ?`, execution, limit)
 	if err != nil {
 		return nil, wrapErr(err)
 	}

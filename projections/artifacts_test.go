@@ -52,6 +52,20 @@ func TestArtifacts(t *testing.T) {
 			t.Errorf("%q, %d: %+v, %v", tt.name, tt.number, got, err)
 		}
 	}
+	for limit, want := range []string{"", "a", "ac", "ac"} {
+		found, err := s.CurrentArtifacts(t.Context(), tenant, id(1), limit)
+		names := ""
+		for _, f := range found {
+			names += f.Name
+		}
+		if err != nil || names != want {
+			t.Errorf("the first %d: %q, %v", limit, names, err)
+		}
+	}
+	page, err := s.Executions(t.Context(), tenant, projections.ExecutionFilter{Details: true})
+	if err != nil || len(page.Executions) != 2 || page.Executions[0].Artifacts != 0 || page.Executions[1].Artifacts != 3 {
+		t.Errorf("%+v, %v", page, err)
+	}
 	if e, err := s.Execution(t.Context(), tenant, id(1)); err != nil || e.Artifacts != 3 {
 		t.Errorf("%d artifacts, %v", e.Artifacts, err)
 	}

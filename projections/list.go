@@ -126,7 +126,7 @@ func (w condition) withTags(ctx context.Context, tx *sql.Tx, tenant string, tags
 const listColumns = "SELECT execution_id, status, requested_at, started_at, completed_at, requested_seq, iif(attempt > 1, attempt, 0)"
 
 // detailColumns are the columns after listColumns if details are requested.
-const detailColumns = ", queued AND status = 'running', session, logical_id, output_heap, substr(coalesce(source ->> '$.blob.preview', source ->> '$.text'), 1, 200)"
+const detailColumns = ", queued AND status = 'running', session, logical_id, output_heap, substr(coalesce(source ->> '$.blob.preview', source ->> '$.text'), 1, 200), (SELECT count(*) FROM artifacts a WHERE a.execution = executions.id)"
 
 // maxSearched is the number of executions that one page of a source search reads.
 const maxSearched = 20_000
@@ -277,7 +277,7 @@ func (w condition) scanSummary(rows *sql.Rows, more ...any) (e ExecutionSummary,
 	var preview sql.NullString
 	into := []any{&e.ExecutionID, &e.Status, &requested, &started, &completed, &position, &e.Attempt}
 	if w.details {
-		into = append(into, &e.Queued, &e.Session, &e.LogicalSession, &e.Heap, &preview)
+		into = append(into, &e.Queued, &e.Session, &e.LogicalSession, &e.Heap, &preview, &e.Artifacts)
 	}
 	if err := rows.Scan(append(into, more...)...); err != nil {
 		return e, 0, err

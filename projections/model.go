@@ -109,6 +109,8 @@ type ExecutionSummary struct {
 	Heap           *string `json:"heap,omitempty"`
 	// CodePreview is the beginning of the source, at most 200 characters.
 	CodePreview string `json:"code_preview,omitempty" doc:"Beginning of the source, at most 200 characters; absent when the source was erased."`
+	// Artifacts is the number of artifacts that the run created.
+	Artifacts int64 `json:"artifacts,omitempty" doc:"Number of artifacts that the script created; absent if there is none."`
 }
 
 // ExecutionFilter selects executions. The zero value selects the documented default:

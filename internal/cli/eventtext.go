@@ -60,7 +60,7 @@ func eventText(e events.CloudEvent) string {
 	case events.TypeExecutionArtifactCreated:
 		d := payload[events.ExecutionArtifactCreated](e)
 		content := d.Content.Value()
-		return terminal.OneLine(fmt.Sprintf("%q, %s, %s", content.Name, content.MIME, terminal.CountNoun(d.Size, "byte")), 200)
+		return artifactText(content.Name, content.MIME, d.Size)
 	case events.TypeExecutionReplayed:
 		return replayedText(payload[events.ExecutionReplayed](e))
 	case events.TypeHeapMigrated:
@@ -125,6 +125,11 @@ func migratedText(d events.HeapMigrated) string {
 		text += fmt.Sprintf(", artifact %d", d.Artifact)
 	}
 	return text
+}
+
+// artifactText describes an artifact in one line.
+func artifactText(name, mime string, size int64) string {
+	return terminal.OneLine(fmt.Sprintf("%q, %s, %s", name, mime, terminal.CountNoun(size, "byte")), 200)
 }
 
 func requestText(d events.ExecutionRequested) string {

@@ -30,6 +30,10 @@ func TestSessions(t *testing.T) {
 		{args: `exec list --session keeps` + at, stdout: "EXECUTION [^\n]*\n([^\n]* completed [^\n]*\n){4}"},
 		{args: `events tail --no-follow --session keeps --type daybook.session.reset.v1` + at, stdout: "([^\n]*session.reset[^\n]*\n){2}"},
 		{args: `session replay keeps --speed max` + at, stdout: ".*session.opened.v1.*session.reset.v1.*"},
+		{args: `run --session paints -e artifact("a\n.png".slice(0,1),"text/plain","12");artifact("a","text/plain","1");artifact("\x9b·b","image/png",new·Uint8Array(3));artifact("é","text/html","<p>");5` + at, stdout: "5\n", stderr: "status.*"},
+		{args: `session show paints` + at, stdout: ".*  result 5\n  artifact \"a\", text/plain, 1 byte\n  artifact \"\\\\u009b b\", image/png, 3 bytes\n  artifact \"é\", text/html, 3 bytes\n  artifact … 4 in all: daybook exec artifacts \\S+\n  heap .*"},
+		{args: `session show paints --json` + at, stdout: `.*"artifacts":4,"artifact_list":\[\{"number":2,"name":"a","mime":"text/plain","size":1,.*`},
+		{args: `exec list --session paints --json` + at, stdout: `.*"artifacts":4.*`},
 		{args: `session list --kind logical` + at, stdout: "KIND .*\nlogical +keeps state .*\n"},
 	})
 }

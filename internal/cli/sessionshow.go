@@ -21,7 +21,7 @@ type sessionShowCmd struct {
 
 // Help is shown by "daybook session show --help".
 func (c *sessionShowCmd) Help() string {
-	return "Shows the newest runs of a session in the order of their acceptance, each with its code, output, result or error, and output heap, and the resets between them. Times are in UTC. " +
+	return "Shows the newest runs of a session in the order of their acceptance, each with its code, output, result or error, artifacts and output heap, and the resets between them. Times are in UTC. " +
 		"Control characters are escaped, also in the output to a pager or a file; --json has the original bytes."
 }
 
@@ -132,9 +132,24 @@ func printTurn(out *terminal.Screen, t client.Turn, number int64, lines int) {
 			}
 			printExcerpt(out, failure, "error", lines, get)
 		}
+		printArtifacts(out, t)
 	}
 	if t.Heap != nil {
 		out.Printf("%s %s\n", terminal.Span{Color: terminal.Dim, Text: "  heap  "}, shortKeyOf(t.Heap))
+	}
+}
+
+// printArtifacts prints the artifacts of a run, one a line, and the command that lists all if
+// some are omitted.
+func printArtifacts(out *terminal.Screen, t client.Turn) {
+	show := func(color, text string) {
+		out.Printf("%s %s\n", terminal.Span{Color: terminal.Dim, Text: "  artifact"}, terminal.Span{Color: color, Text: text})
+	}
+	for _, f := range t.ArtifactList {
+		show("", artifactText(f.Name, f.MIME, f.Size))
+	}
+	if t.Artifacts > int64(len(t.ArtifactList)) {
+		show(terminal.Dim, fmt.Sprintf("… %d in all: daybook exec artifacts %s", t.Artifacts, t.ExecutionID))
 	}
 }
 

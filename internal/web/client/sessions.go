@@ -81,6 +81,10 @@ type Turn struct {
 	Output      Excerpt       `json:"output"`
 	Result      *Excerpt      `json:"result"`
 	Error       *Excerpt      `json:"error"`
+	// Artifacts is the number of artifacts. ArtifactList holds the first ones, without those
+	// that a later one of the same name replaced.
+	Artifacts    int64      `json:"artifacts,omitempty"`
+	ArtifactList []Artifact `json:"artifact_list,omitempty"`
 	// Erased is true if the content of the run was shredded.
 	Erased bool `json:"erased,omitempty"`
 }
