@@ -127,6 +127,36 @@ func migratedText(d events.HeapMigrated) string {
 	return text
 }
 
+// filesText lists the paths of the files of a run, as far as the event has them: of a long list
+// it has the beginning, which is followed by "…".
+func filesText(b events.Body) string {
+	text, size := b.Text, int64(len(b.Text))
+	if b.Blob != nil {
+		text, size = b.Blob.Preview, b.Blob.Size
+	}
+	dec := json.NewDecoder(strings.NewReader(text))
+	var paths []string
+	_, err := dec.Token() // the beginning of the object
+	for err == nil && dec.More() {
+		var path json.Token
+		if path, err = dec.Token(); err == nil {
+			paths = append(paths, fmt.Sprint(path))
+			_, err = dec.Token() // the source
+		}
+	}
+	if err == nil {
+		_, err = dec.Token() // the end of the object
+	}
+	if err != nil {
+		paths = append(paths, "…")
+	}
+	list := strings.Join(paths, ", ") + fmt.Sprintf("; %s as JSON", terminal.CountNoun(size, "byte"))
+	if b.Blob != nil {
+		list += ", in text " + shortHash(b.Blob.SHA256)
+	}
+	return list
+}
+
 // artifactText describes an artifact in one line.
 func artifactText(name, mime string, size int64) string {
 	return terminal.OneLine(fmt.Sprintf("%q, %s, %s", name, mime, terminal.CountNoun(size, "byte")), 200)

@@ -196,6 +196,9 @@ func (t *timeline) add(e events.CloudEvent) {
 		t.out.Printf("\n")
 		t.line(e, "accepted "+requestText(d), "")
 		t.note("limits %d s, %d MB", d.Limits.ExecutionTimeoutSecs, d.Limits.HeapMemoryMaxMB)
+		if files := d.Content.Value().Files; files != nil {
+			t.note("files %s", filesText(*files))
+		}
 		t.warnings(d.Warnings)
 	case events.TypeExecutionStarted:
 		d := payload[events.ExecutionStarted](e)

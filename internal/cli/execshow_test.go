@@ -2,6 +2,8 @@ package cli_test
 
 import (
 	"context"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -47,5 +49,29 @@ func TestExecOutputWarnsOfCut(t *testing.T) {
 		{args: `run --detach -e console.log(1)` + at, stdout: "(?P<id>\\S+)\n"},
 		{args: `exec watch $id` + at, stdout: "1\n", stderr: "status.*"},
 		{args: `exec output $id` + at, stdout: "1\n"},
+	})
+}
+
+// The files of a run are listed with the request, of a long list the beginning.
+func TestExecShowFiles(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	known := map[string]string{"url": serve(t).URL(), "dir": dir}
+	for name, text := range map[string]string{"a.ts": "export const a: number = 1", "data.json": "{}", "long.js": "//" + strings.Repeat("x", 2000)} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	play(t, known, []step{
+		{args: `run --detach -e import·{a}·from·"./lib/a.ts";a --file lib/a.ts=$dir/a.ts --file data.json=$dir/data.json` + at, stdout: "(?P<id>\\S+)\n"},
+		{args: `exec watch $id` + at, stdout: ".*", stderr: ".*"},
+		{args: `exec show $id` + at, stdout: ".* accepted [^\n]*\n +limits [^\n]*\n +files data.json, lib/a.ts; 58 bytes as JSON, in text [0-9a-f]{12}\n.*"},
+		{args: `exec show $id --json` + at, stdout: `.*"files": \{.*"preview": "\{\\"data.json\\":\\"\{\}\\",.*`},
+		{args: `run --detach -e 1 --file a.ts=$dir/a.ts --file b.js=$dir/long.js --file c.js=$dir/long.js` + at, stdout: "(?P<id>\\S+)\n"},
+		{args: `exec watch $id` + at, stdout: ".*", stderr: ".*"},
+		{args: `exec show $id` + at, stdout: ".*\n +files a.ts, b.js, …; 4061 bytes as JSON, in text [0-9a-f]{12}\n.*"},
+		{args: `run --detach -e 1` + at, stdout: "(?P<id>\\S+)\n"},
+		{args: `exec watch $id` + at, stdout: ".*", stderr: ".*"},
+		{args: `exec show $id` + at, stdout: ".* accepted [^\n]*\n +limits [^\n]*\n[^\n]* started .*"},
 	})
 }
