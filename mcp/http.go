@@ -159,7 +159,7 @@ func (s *Server) SSEHandler() http.Handler {
 			return
 		}
 		if r.Method == http.MethodPost {
-			if body, err := readBody(r); err == nil && !takeCopies(w, r, len(body)) {
+			if body, err := readBody(r); err == nil && !takeCopies(w, r, len(body), 0) {
 				return
 			}
 		}

@@ -25,6 +25,9 @@ const (
 	// requestCopies is the number of copies of a message's content in memory while the SDK
 	// decodes it.
 	requestCopies = 8
+	// codeCopies is the number of copies of large code in memory: as received, as text, and as a
+	// blob before and after compression.
+	codeCopies = 4
 )
 
 // largeCodeStore holds the code of large calls in progress, as JSON. The key is the text
@@ -39,8 +42,8 @@ func newLargeCodeStore() *largeCodeStore {
 	return &largeCodeStore{secret: "daybook-code-" + rand.Text() + "-"}
 }
 
-// takeCode moves the code of a large call out of its message. For another large message
-// it accounts for the copies of the SDK. The caller MUST call release when the request
+// takeCode moves the code of a large call out of its message. If the rest of the message, or
+// another message, is large, it accounts for the copies of the SDK. The caller MUST call release when the request
 // has ended. takeCode returns ok false after it has refused the request.
 func (a *largeCodeStore) takeCode(w http.ResponseWriter, r *http.Request) (release func(), ok bool) {
 	release = func() {}
@@ -53,7 +56,10 @@ func (a *largeCodeStore) takeCode(w http.ResponseWriter, r *http.Request) (relea
 	}
 	code, start, ok := codeOfCall(body)
 	if !ok {
-		return release, takeCopies(w, r, len(body))
+		return release, takeCopies(w, r, len(body), 0)
+	}
+	if !takeCopies(w, r, len(body)-len(code), len(code)) {
+		return release, false
 	}
 	name := a.secret + rand.Text()
 	a.codes.Store(name, code)
@@ -80,14 +86,14 @@ func codeOfCall(message []byte) (code []byte, start int, ok bool) {
 	return code, start, len(code) >= largeCode/2 && code[0] == '"'
 }
 
-// takeCopies accounts for the copies of a message of n bytes. It reports false after it
-// has refused the request.
-func takeCopies(w http.ResponseWriter, r *http.Request, n int) bool {
+// takeCopies accounts for the copies of a message of n bytes, beside code bytes of code that
+// was moved out of it. It reports false after it has refused the request.
+func takeCopies(w http.ResponseWriter, r *http.Request, n, code int) bool {
 	account := budget.From(r.Context())
 	if account == nil || n < largeCode {
 		return true
 	}
-	need := account.Limit(int64(n)*requestCopies) - account.Held()
+	need := account.Limit(int64(n)*requestCopies+int64(code)*codeCopies) - account.Held()
 	err := budget.Retry(r.Context(), func() error { return account.TakeOnce(need) })
 	if err != nil {
 		w.Header().Set("Retry-After", fmt.Sprintf("%.0f", budget.RetryAfter.Seconds()))
@@ -141,11 +147,16 @@ func dropCode(ctx context.Context, a arguments) {
 	if !a.has(argCodeBytes) {
 		return
 	}
-	const copies = 4 // as received, as text, and as a blob before and after compression
 	n := a.integer(argCodeBytes, 0)
 	delete(a, codeProperty.name)
 	delete(a, argCodeBytes)
-	if account := budget.From(ctx); account != nil {
-		account.Drop(n * copies)
+	account := budget.From(ctx)
+	if account == nil {
+		return
 	}
+	if rest := account.Held() - n*codeCopies; rest >= largeCode {
+		account.DropTo(rest) // the SDK holds the rest of the message
+		return
+	}
+	account.Drop(n * codeCopies)
 }

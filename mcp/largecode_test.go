@@ -104,3 +104,41 @@ func TestWaitingHoldsNoMemoryForLargeCode(t *testing.T) {
 		t.Errorf("the answer is %.300s", body)
 	}
 }
+
+// A message that is large without its code takes the memory of its copies too: it is refused if
+// there is not so much.
+func TestLargeMessageWithLargeCode(t *testing.T) {
+	t.Parallel()
+	b := budget.New(budget.Options{Answers: 64 << 20, Runs: 1, Cache: 1})
+	s := new(fakeStack).serve(t, mcp.Options{Budget: b})
+	handler := s.Handler()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		account := b.Answer(events.DefaultTenant, 1) // as the HTTP server does for the body
+		defer account.Release()
+		if err := account.TakeOnce(4 * max(r.ContentLength, 0)); err != nil {
+			t.Error(err)
+		}
+		handler.ServeHTTP(w, r.WithContext(budget.With(r.Context(), account)))
+	}))
+	t.Cleanup(func() {
+		_ = s.Close()
+		srv.Close()
+	})
+	_, h, _ := post(t, srv.URL+"/mcp", initializeLine)
+	other := b.Answer("other", 1)
+	defer other.Release()
+	if err := other.TakeOnce(34 << 20); err != nil {
+		t.Fatal(err)
+	}
+	call := func(rest int) int {
+		status, _, _ := post(t, srv.URL+"/mcp", `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"run_js","arguments":{"code":"`+strings.Repeat("a", 1<<20)+`","tags":{"a":"`+strings.Repeat("b", rest)+`"}}}}`,
+			"Mcp-Session-Id", h.Get("Mcp-Session-Id"))
+		return status
+	}
+	if got := call(1); got != http.StatusOK {
+		t.Errorf("a small rest: status %d", got)
+	}
+	if got := call(4 << 20); got != http.StatusServiceUnavailable {
+		t.Errorf("a large rest: status %d, want 503", got)
+	}
+}
