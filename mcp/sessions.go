@@ -30,8 +30,7 @@ func (s *Server) sessionTools() []tool {
 		{
 			name: "list_session_snapshots", title: "List session log", heavy: true, readOnly: true, idempotent: true,
 			description: "List this session's ended runs, oldest first; continue from the last non-null output_heap.",
-			input: []property{{name: "fields", kind: text,
-				description: "comma-separated: " + strings.Join(entryFields, ",")}},
+			input:       []property{{name: "fields", kind: text, description: "comma-separated, of an entry"}},
 			output: objectSchema(listField("entries", objectSchema(optionalField(typedField("index", "integer")), optionalField(nullableField("input_heap", "string")),
 				optionalField(nullableField("output_heap", "string")), optionalField(typedField("code", "string")), optionalField(typedField("timestamp", "string")),
 				optionalField(typedField("execution_id", "string")), optionalField(statusField()), optionalField(typedField("error", "string"))))),

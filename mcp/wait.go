@@ -18,7 +18,7 @@ const (
 	maxWaitSecs = 60
 )
 
-var waitProperty = property{name: argWait, kind: integer, description: "wait for the end", max: maxWaitSecs}
+var waitProperty = property{name: argWait, kind: integer, max: maxWaitSecs}
 
 func checkWait(a arguments) error {
 	if secs := a.integer(argWait, 0); secs < 0 || secs > maxWaitSecs {
