@@ -226,7 +226,11 @@ func attacks(t testing.TB, tool listed) (list []attack) {
 				// A read may name an object that does not exist.
 				question := tool.Annotations.ReadOnly && what != "65 keys"
 				question = question || name == "registry_aliases" // unused aliases need not be valid
-				add(attack{what: name + ": " + what, args: set(name, m.json), mention: name, refuse: m.bad && !question, accept: !m.bad || question})
+				bad := m.bad
+				if name == "files" { // each key is no path of a module
+					bad = what != "nothing, cleared"
+				}
+				add(attack{what: name + ": " + what, args: set(name, m.json), mention: name, refuse: bad && !question, accept: !bad || question})
 			}
 		}
 	}

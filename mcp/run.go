@@ -20,6 +20,8 @@ const runJSDescription = "Run JavaScript or TypeScript in V8. With wait_secs, re
 var (
 	codeProperty = property{name: "code", kind: text, required: true, description: "types are not checked"}
 
+	filesProperty = property{name: "files", kind: textMap, description: "sources by path, imported as ./PATH"}
+
 	limitProperties = []property{
 		{name: "heap_memory_max_mb", kind: integer},
 		{name: "execution_timeout_secs", kind: integer, min: 1, max: ledger.MaxTimeoutSecs},
@@ -33,6 +35,7 @@ func (s *Server) runTools() []tool {
 	}
 	input := []property{
 		codeProperty,
+		filesProperty,
 		{name: "heap", kind: text, description: "none: " + s.aboutWebAssembly()},
 		{name: "logical_session_ref", kind: text, description: "replaces heap"},
 	}
@@ -169,6 +172,7 @@ func (s *Server) submission(c caller, a arguments) ledger.Submission {
 	return ledger.Submission{
 		Tenant:               s.tenant,
 		Code:                 a.text("code"),
+		Files:                a.textMap("files"),
 		HeapMemoryMaxMB:      a.optionalInt("heap_memory_max_mb"),
 		ExecutionTimeoutSecs: a.optionalInt("execution_timeout_secs"),
 		Actor:                c.actor,

@@ -35,7 +35,7 @@ func (s *Server) statelessTools() []tool {
 	return []tool{{
 		name: "run_js", title: "Run JavaScript", description: about,
 		destructive: s.callsServers(), openWorld: s.callsServers(),
-		input:  append([]property{codeProperty}, limitProperties...),
+		input:  append([]property{codeProperty, filesProperty}, limitProperties...),
 		output: objectSchema(typedField("output", "string"), nullableField("result", "string"), optionalField(typedField("error", "string")), artifactField()),
 		submit: func(ctx context.Context, c caller, a arguments) (ledger.Receipt, error) {
 			return s.opts.Commands.Submit(ctx, s.submission(c, a))
