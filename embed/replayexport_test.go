@@ -248,3 +248,61 @@ func openWeather(t *testing.T) string {
 	})
 	return srv.URL
 }
+
+// An export of a session has the migrations of its heaps, which its later turns started from, and
+// of the heap of another session that one of its runs started from.
+func TestReplayOfAnExportedSessionWithMigratedHeaps(t *testing.T) {
+	t.Parallel()
+	opts := embed.Options{DataDir: filepath.Join(t.TempDir(), "data")}
+	book := startEngine(t, opts, earlier)
+	first := run(t, book, embed.Script{Code: stateScript, Session: "trip"})
+	elsewhere := run(t, book, embed.Script{Code: "let other = 2; other", Session: "elsewhere"})
+	second := run(t, book, embed.Script{Code: "account.deposit(1).balance", Heap: deref(first.Heap), Session: "trip"})
+	closeBook(t, book)
+
+	book = start(t, opts)
+	if m := migrateIn(t, book, deref(second.Heap)); m.Verdict != events.MigrationDone {
+		t.Fatalf("%+v", m) // a client asks for it, not a run of the session
+	}
+	var ids []string
+	for _, s := range []embed.Script{
+		{Code: "account.deposit(10).balance + counter.next()", Heap: deref(second.Heap)},
+		{Code: "other + 1", Heap: deref(elsewhere.Heap)},
+	} {
+		s.Session = "trip"
+		e := run(t, book, s)
+		if e.Status != events.StatusCompleted || deref(e.MigratedFrom) != s.Heap {
+			t.Fatalf("%s, from %s: %+v", e.Status, deref(e.MigratedFrom), e)
+		}
+		ids = append(ids, e.ExecutionID)
+	}
+	if third := run(t, book, embed.Script{Code: "let unrelated = 1", Session: "elsewhere"}); third.Status != events.StatusCompleted {
+		t.Fatalf("%+v", third)
+	}
+	key := book.AuditKey()
+	closeBook(t, book)
+
+	for _, execution := range []string{"", ids[1]} {
+		dir := filepath.Join(t.TempDir(), "export")
+		if _, err := embed.Export(within(t), embed.ExportOptions{DataDir: opts.DataDir, Dir: dir, Blobs: true, Session: "trip", Execution: execution}); err != nil {
+			t.Fatal(err)
+		}
+		want := ids
+		if execution != "" {
+			want = ids[1:]
+		}
+		verdicts := map[string]embed.Replayed{}
+		err := embed.ReplayExport(within(t), embed.ReplayExportOptions{Dir: dir, Keys: []string{key}, Executions: want}, func(r embed.Replayed) error {
+			verdicts[r.ExecutionID] = r
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, id := range want {
+			if verdicts[id].Verdict != events.ReplayIdentical {
+				t.Errorf("execution %q: %+v", execution, verdicts[id])
+			}
+		}
+	}
+}

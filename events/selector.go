@@ -8,8 +8,10 @@ import (
 // Selection selects events of a tenant. An empty field selects all. Events about the
 // ledger itself belong to every tenant, and to no execution or session.
 type Selection struct {
-	Tenant    string
-	Types     []Type
+	Tenant string
+	Types  []Type
+	// Execution is the id of an execution: the events about it, and those that ExecutionsOf
+	// assigns to it.
 	Execution string
 	// Session is the name of a named session, or the id of a logical or ACP session:
 	// the events of its runs and those of the session itself.
@@ -40,7 +42,7 @@ func (s *Selector) Wants(ctx context.Context, e Event) (bool, error) {
 		}
 	case e.Tenant != s.Tenant:
 		return false, nil
-	case s.Execution != "" && ExecutionOf(e) != s.Execution:
+	case s.Execution != "" && !slices.Contains(ExecutionsOf(e), s.Execution):
 		return false, nil
 	case s.Session != "":
 		// This check comes before that of the type, because belongs must see every requested
@@ -57,7 +59,6 @@ func (s *Selector) Wants(ctx context.Context, e Event) (bool, error) {
 // execution, the requested event names the sessions of the execution. For the others,
 // belongs remembers them or asks SessionOf.
 func (s *Selector) belongs(ctx context.Context, e Event) (bool, error) {
-	id := ExecutionOf(e)
 	if s.inSession == nil || len(s.inSession) >= rememberedRuns {
 		s.inSession = map[string]bool{}
 	}
@@ -71,23 +72,26 @@ func (s *Selector) belongs(ctx context.Context, e Event) (bool, error) {
 	case *SessionRefAssigned:
 		return d.SessionID == s.Session, nil
 	case *ExecutionRequested:
-		s.inSession[id] = slices.Contains(SessionsOf(d), s.Session)
+		s.inSession[d.ExecutionID] = slices.Contains(SessionsOf(d), s.Session)
 	}
 	if e.Type.OfSession() {
 		return e.About() == s.Session, nil
 	}
-	if id == "" {
-		return false, nil
+	for _, id := range ExecutionsOf(e) {
+		in, known := s.inSession[id]
+		if !known {
+			sessions, err := s.SessionOf(ctx, e.Seq, id)
+			if err != nil {
+				return false, err
+			}
+			in = slices.Contains(sessions, s.Session)
+			s.inSession[id] = in
+		}
+		if in {
+			return true, nil
+		}
 	}
-	if in, known := s.inSession[id]; known {
-		return in, nil
-	}
-	sessions, err := s.SessionOf(ctx, e.Seq, id)
-	if err != nil {
-		return false, err
-	}
-	s.inSession[id] = slices.Contains(sessions, s.Session)
-	return s.inSession[id], nil
+	return false, nil
 }
 
 // SessionsOf returns the sessions that a request names: the name of its named
@@ -103,18 +107,27 @@ func SessionsOf(d *ExecutionRequested) []string {
 	return list
 }
 
-// ExecutionOf returns the execution that an event is about or comes from, or empty.
-func ExecutionOf(e Event) string {
+// ExecutionsOf returns the executions that an event is about or comes from. Only the migration
+// of a heap can have two: the execution that left the heap, and the one that needed it.
+func ExecutionsOf(e Event) (ids []string) {
+	first, second := "", ""
 	switch d := e.Data.(type) {
 	case *HeapTagged:
-		return d.ExecutionID
+		first = d.ExecutionID
 	case *SessionEntryRecorded:
-		return d.ExecutionID
+		first = d.ExecutionID
+	case *HeapMigrated:
+		first, second = d.LastExecutionID, d.RunID
 	case *LedgerVolumeSealed, *LedgerVolumeOpened, *LedgerVolumeRemoved, *LedgerCheckpointed, *LedgerSignersChanged:
-		return ""
+	default:
+		if !e.Type.Webhook() && ValidID(e.About()) {
+			first = e.About()
+		}
 	}
-	if e.Type.Webhook() || !ValidID(e.About()) {
-		return ""
+	for _, id := range [...]string{first, second} {
+		if id != "" && !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
 	}
-	return e.About()
+	return ids
 }

@@ -20,7 +20,7 @@ func TestSelector(t *testing.T) {
 			entries = append(entries, typ)
 			aboutRun = append(aboutRun, typ)
 		default:
-			if events.ExecutionOf(events.New("default", began, d)) == execution {
+			if slices.Contains(events.ExecutionsOf(events.New("default", began, d)), execution) {
 				aboutRun = append(aboutRun, typ)
 			}
 		}
@@ -74,6 +74,39 @@ func TestSelector(t *testing.T) {
 				t.Errorf("SessionOf was called %d times, although the requested event names the session", asked)
 			}
 		})
+	}
+}
+
+// A migration of a heap belongs to the run that left the heap, to the run that needed it, and to
+// the sessions of both.
+func TestSelectorOfMigrations(t *testing.T) {
+	t.Parallel()
+	const left, needs = execution, webhook
+	sessions := map[string][]string{left: {"of left"}, needs: {"of needs"}}
+	for _, tt := range []struct {
+		last, run string
+		sel       events.Selection
+		want      bool
+	}{
+		{left, needs, events.Selection{Execution: left}, true},
+		{left, needs, events.Selection{Execution: needs}, true},
+		{left, needs, events.Selection{Session: "of left"}, true},
+		{left, needs, events.Selection{Session: "of needs"}, true},
+		{left, needs, events.Selection{Session: "of needs", Execution: left}, true},
+		{left, needs, events.Selection{Session: "other"}, false},
+		{left, "", events.Selection{Session: "of left"}, true},
+		{left, "", events.Selection{Session: "of needs"}, false},
+		{left, "", events.Selection{Execution: needs}, false},
+		{"", needs, events.Selection{Session: "of needs"}, true},
+		{"", "", events.Selection{Session: "of needs"}, false},
+		{"", "", events.Selection{}, true},
+	} {
+		tt.sel.Tenant = "default"
+		s := events.Selector{Selection: tt.sel, SessionOf: func(_ context.Context, _ uint64, id string) ([]string, error) { return sessions[id], nil }}
+		e := events.New("default", began, &events.HeapMigrated{Heap: heapOut, Verdict: events.MigrationDone, NewHeap: heapIn, LastExecutionID: tt.last, RunID: tt.run})
+		if in, err := s.Wants(t.Context(), e); err != nil || in != tt.want {
+			t.Errorf("left by %q, needed by %q, selection %+v: %t, want %t, %v", tt.last, tt.run, tt.sel, in, tt.want, err)
+		}
 	}
 }
 

@@ -438,7 +438,7 @@ type exportInput struct {
 	After     uint64 `query:"after" doc:"Continue after this position."`
 	Since     string `query:"since" format:"date-time" doc:"Only events of this time or later."`
 	Until     string `query:"until" format:"date-time" doc:"Only events of this time or earlier."`
-	Execution string `query:"execution" doc:"Only events about this execution."`
+	Execution string `query:"execution" doc:"Only events about this execution, with the migrations of the heap that it left and for its start."`
 	Session   string `query:"session" doc:"Only events of this session and its runs: a name, an id, an intent, a ref, or a unique prefix."`
 }
 

@@ -58,7 +58,7 @@ func (a *api) ledgerRoutes(r *router) {
 type eventsInput struct {
 	After       uint64        `query:"after" doc:"Start after this position."`
 	Types       []string      `query:"type,explode" doc:"Only events of this type; repeatable."`
-	Execution   string        `query:"execution" doc:"Only events about this execution."`
+	Execution   string        `query:"execution" doc:"Only events about this execution, with the migrations of the heap that it left and for its start."`
 	Session     string        `query:"session" doc:"Only events of this session and its runs: a name, an id, an intent, a ref, or a unique prefix. An unknown name is accepted: a later session may have it."`
 	Limit       optional[int] `query:"limit" doc:"Maximum number of events."`
 	Follow      bool          `query:"follow" doc:"NDJSON only: continue with new events as they are recorded, as server-sent events always do."`

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -212,7 +213,7 @@ const maxLookups = 200
 
 func (re *replay) wants(ctx context.Context, e events.Event) (bool, error) {
 	if re.runs != nil {
-		return e.Tenant == re.r.tenant && re.runs[events.ExecutionOf(e)], nil
+		return e.Tenant == re.r.tenant && slices.ContainsFunc(events.ExecutionsOf(e), func(id string) bool { return re.runs[id] }), nil
 	}
 	return re.selector.Wants(ctx, e)
 }

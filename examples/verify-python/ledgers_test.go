@@ -32,6 +32,7 @@ func exports(t *testing.T) (all, session, vkey string, signer note.Signer) {
 		}
 		return seq
 	}
+	var beta string // an execution of the exported session
 	for i := range 8 {
 		// The second volume follows the first, and the third follows a gap.
 		switch i {
@@ -49,6 +50,9 @@ func exports(t *testing.T) (all, session, vkey string, signer note.Signer) {
 			}
 		}
 		id, name := events.NewID(time.Now()), []string{"alpha", "beta \u00e9\u2028"}[i%2]
+		if i == 1 {
+			beta = id
+		}
 		source := events.Body{Text: fmt.Sprintf("console.log(%q)", "line "+strconv.Itoa(i)+" \u2028 \U0001F600 <&>")}
 		if i == 3 {
 			source = *putText(t, store, events.DefaultTenant, strings.Repeat("// long\n", 100))
@@ -97,10 +101,13 @@ func exports(t *testing.T) (all, session, vkey string, signer note.Signer) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	append1(&events.HeapMigrated{Heap: events.Hash([]byte("the heap of run 0")), Verdict: events.MigrationDone, NewHeap: migrated, Executions: 1}, -1)
+	for _, m := range []events.HeapMigrated{{}, {LastExecutionID: beta}, {LastExecutionID: events.NewID(time.Now()), RunID: beta}} {
+		m.Heap, m.Verdict, m.NewHeap, m.Executions = events.Hash([]byte("the heap of run 0")), events.MigrationDone, migrated, 1
+		append1(&m, -1)
+	}
 	audits := t.TempDir()
 	log := follow(t, store, audits)
-	src := audit.Local{Log: log, Stream: store, Blobs: store}
+	src := audit.Local{Log: log, Stream: store, Blobs: store, SessionOf: func(context.Context, string, uint64, string) ([]string, error) { return nil, nil }}
 	// The first checkpoint is an event, which the second covers.
 	for range 2 {
 		sign(t, store, log)

@@ -139,6 +139,8 @@ class Event:
         need(len(record) < 64 << 10, f"the record of event {self.seq} is not shorter than 64 KiB")
         return record
 
+ABOUT = {"daybook.heap.tagged.v1": ["execution_id"], "daybook.session.entry_recorded.v1": ["execution_id"], "daybook.heap.migrated.v1": ["last_execution_id", "run_id"]}  # the executions of events with another subject
+
 class Selection:
     """The selection in the manifest, which all events must match."""
 
@@ -149,27 +151,22 @@ class Selection:
     def has(self, e):
         if self.timed:  # all times have the same form
             self.since, self.until = min(self.since or e.time, e.time), max(self.until, e.time)
-        if e.tenant == "@ledger":
-            return not self.m["execution"] and not self.m["session"]
-        if self.m["tenant"] not in ("", e.tenant):
-            return False
-        return not self.m["execution"] and not self.m["session"] or self.has_execution(e, self.m["session"])
+        of_ledger, of_tenant = e.tenant == "@ledger", self.m["tenant"] in ("", e.tenant)
+        if not self.m["execution"] and not self.m["session"]:
+            return of_ledger or of_tenant
+        return of_tenant and not of_ledger and self.has_execution(e, self.m["session"])
 
     def has_execution(self, e, session):
-        about = e.header.get("ce-subject", "")
-        if e.kind in ("daybook.heap.tagged.v1", "daybook.session.entry_recorded.v1"):
-            about = e.json.get("execution_id", "")
-        elif e.kind.startswith("daybook.webhook.") or not re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", about):
-            about = ""
-        if not session or self.m["execution"] not in ("", about):
-            return self.m["execution"] == about
-        if e.kind == "daybook.session.entry_recorded.v1":
-            return session == e.json.get("session")
-        if e.kind == "daybook.execution.requested.v1":
+        about = [e.json[name] for name in ABOUT.get(e.kind, ()) if e.json.get(name)]
+        if e.kind not in ABOUT and not e.kind.startswith("daybook.webhook."):
+            about = re.findall(r"\A[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z", e.header.get("ce-subject", ""))
+        if not session or self.m["execution"] and self.m["execution"] not in about:
+            return self.m["execution"] in about
+        if e.kind in ("daybook.session.entry_recorded.v1", "daybook.execution.requested.v1"):
             return session in (e.json.get("session"), (e.json.get("turn") or {}).get("session_id"))
         if e.kind.startswith(("daybook.session.", "daybook.acp.")) and e.kind != "daybook.session.shredded.v1":
             return session in (e.json.get("session_id"), e.json.get("session"))
-        return about != ""  # an execution whose request was checked, or is before the range
+        return bool(about)  # an execution whose request was checked, or is before the range
 
 ENDS = {f"daybook.execution.{how}.v1": ("result", "error") for how in ("completed", "failed", "timed_out", "cancelled")}
 TEXTS = ENDS | {"daybook.host.called.v1": ["arguments"], "daybook.host.returned.v1": ["result"], "daybook.execution.requested.v1": ("source", "globals", "files"), "daybook.execution.modules_loaded.v1": ["bundle"]}
@@ -490,11 +487,10 @@ def main():
         options = Options(keys, [Checkpoint(read_small(path.open("rb"), 1 << 20)) for path in args.checkpoint], timedelta(seconds=args.max_age), args.signers, policy)
         for directory in (line.rstrip("\n") for line in sys.stdin) if args.batch else [args.dir]:
             word, lines, report = verdict(directory, options)
-            title = "INTACT PART" if word == "INTACT" and not report["complete"] else word
             if args.json:
                 print(json.dumps({"ok": word == "INTACT", "verdict": word.lower().replace(" ", "_"), "message": lines[0], **report}), flush=True)
             else:
-                print(title, "\n  ".join(map(visible, lines[:1 if args.batch else None])), flush=True)
+                print("INTACT PART" if word == "INTACT" and not report["complete"] else word, "\n  ".join(map(visible, lines[:1 if args.batch else None])), flush=True)
     except (Usage, ValueError, OSError, OverflowError) as e:
         parser.error(str(e))
     return 0 if args.batch else STATUS[word]
