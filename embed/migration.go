@@ -35,6 +35,10 @@ func (r *replays) MigrateHeap(ctx context.Context, tenant, heap string, actor ev
 	found, err := r.migrator.Migrate(ctx, migration.Request{
 		Tenant: tenant, Heap: heap, Actor: actor, Enter: func(ctx context.Context) (func(), error) { return r.gate.Enter(ctx, tenant) },
 	})
+	if err == nil {
+		// A replay right after the answer finds the migration in the projections.
+		err = r.d.projections.Wait(ctx, found.Seq)
+	}
 	if err != nil {
 		return httpapi.MigratedHeap{}, asUnavailable(err)
 	}

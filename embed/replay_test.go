@@ -88,12 +88,23 @@ func TestWhatIf(t *testing.T) {
 	var log journal
 	book := start(t, embed.Options{Content: embed.ContentOptions{Erasable: true}, Logger: log.logger()})
 	e := run(t, book, embed.Script{Code: "const kept = 1; console.log('a'); kept", Session: "private"})
-	_, events0 := answerOf(t, book, http.MethodGet, "/api/events")
+	// The ledger records its signers and checkpoints meanwhile.
+	recorded := func() string {
+		_, all := answerOf(t, book, http.MethodGet, "/api/events")
+		var own []string
+		for line := range strings.Lines(all) {
+			if !strings.Contains(line, `"tenant":"`+events.LedgerTenant+`"`) {
+				own = append(own, line)
+			}
+		}
+		return strings.Join(own, "")
+	}
+	events0 := recorded()
 	for !strings.Contains(events0, string(events.TypeSessionEntryRecorded)) { // follows the end of the run
 		if t.Context().Err() != nil {
 			t.Fatal(t.Context().Err())
 		}
-		_, events0 = answerOf(t, book, http.MethodGet, "/api/events")
+		events0 = recorded()
 	}
 	path := "/api/executions/" + e.ExecutionID + "/what-if"
 	status, body := postTo(t, book, path, `{"code":"const kept: number = 2; console.log('b'); kept","file_name":"other.ts"}`)
@@ -104,7 +115,7 @@ func TestWhatIf(t *testing.T) {
 	if !w.Executed || w.IsEqual || *w.Recorded.Text != "1" || *w.New.Text != "2" || len(w.Output.Changes) != 2 || w.Globals == nil || len(w.Globals.Changed) != 1 || w.Globals.Changed[0].New.Preview != "2" {
 		t.Errorf("%s", body)
 	}
-	if _, events1 := answerOf(t, book, http.MethodGet, "/api/events"); events1 != events0 {
+	if events1 := recorded(); events1 != events0 {
 		t.Errorf("events were recorded: %s", events1)
 	}
 	if text := log.String(); strings.Count(text, "executes other code with the inputs of a recorded run") != 1 || !strings.Contains(text, e.ExecutionID) || strings.Contains(text, "kept") {
