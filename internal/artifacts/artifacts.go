@@ -19,9 +19,9 @@ import (
 const (
 	// MaxBytes bounds their bytes. They are in memory several times, once as base64.
 	MaxBytes = 4 << 20
-	// MaxTextBytes bounds the bytes of an artifact that an answer shows as text, because
+	// maxTextBytes bounds the bytes of an artifact that an answer shows as text, because
 	// clients pass it to a model.
-	MaxTextBytes = 16 << 10
+	maxTextBytes = 16 << 10
 	// MaxListed bounds their number.
 	MaxListed = 50
 )
@@ -34,7 +34,7 @@ const (
 	// Image and Audio are the media types that clients show and play.
 	Image Kind = "image"
 	Audio Kind = "audio"
-	// Text is text in UTF-8 of at most MaxTextBytes.
+	// Text is text in UTF-8 of at most 16 KiB.
 	Text Kind = "text"
 	// Other is all other content.
 	Other Kind = ""
@@ -120,7 +120,7 @@ func (r Reader) Read(ctx context.Context, execution string) (list []Shown, left 
 			continue
 		}
 		s := Shown{Artifact: f, Kind: kindOf(f.MIME)}
-		if s.Kind == Text && f.Size > MaxTextBytes {
+		if s.Kind == Text && f.Size > maxTextBytes {
 			s.Kind = Other
 		}
 		if f.Size <= space && (s.Kind != Other || r.WithOthers) {

@@ -69,8 +69,8 @@ func TestKinds(t *testing.T) {
 		s.add(mime, []byte("x"))
 	}
 	s.add("text/plain", []byte{0xff})
-	s.add("text/plain", bytes.Repeat([]byte("x"), artifacts.MaxTextBytes))
-	s.add("text/plain", bytes.Repeat([]byte("x"), artifacts.MaxTextBytes+1))
+	s.add("text/plain", bytes.Repeat([]byte("x"), 16<<10))
+	s.add("text/plain", bytes.Repeat([]byte("x"), 16<<10+1))
 	s.add("text/plain", nil)
 	want := []string{"1 image+", "2 image+", "3 ", "4 audio+", "5 text+", "6 text+", "7 ", "8 ", "9 +", "10 text+", "11 ", "12 text+"}
 	if got, _, _ := read(t, s, false); !slices.Equal(got, want) {
