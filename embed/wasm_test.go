@@ -157,6 +157,7 @@ func TestRefusedWASMModules(t *testing.T) {
 	}{
 		{"a-b", add, false, "is not a name for a global"},
 		{"1a", add, false, "is not a name for a global"},
+		{"__wasm_a", add, false, "no __wasm_ first"},
 		{"JSON", add, false, "choose another name"},
 		{"class", add, false, "choose another name"},
 		{"Buffer", add, true, "choose another name"},

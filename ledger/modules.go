@@ -100,7 +100,7 @@ func (l *Ledger) StoreTarball(ctx context.Context, tenant string, tarball []byte
 }
 
 // StoreWASM stores a WebAssembly module for the runs of a tenant and returns its reference for
-// events.WASMModule. An event MUST name the module within an hour.
+// events.WASMModule. An event MUST name the module within half an hour.
 func (l *Ledger) StoreWASM(ctx context.Context, tenant string, module []byte) (events.BlobRef, error) {
 	hash, err := l.store.PutText(ctx, tenant, module)
 	if err != nil {

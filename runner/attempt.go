@@ -276,7 +276,7 @@ func (a *attempt) newTask(timeout time.Duration, x *hostCallBroker) Task {
 		HideNames:             req.ContentKeyID() != "",
 		ReserveHeap:           a.memory.Reserve,
 		OnHeapReceived: func() {
-			a.in.heap, a.in.code, a.in.files = nil, nil, nil
+			a.in.heap, a.in.code, a.in.files, a.in.wasm = nil, nil, nil, nil
 			a.memory.Release()
 		},
 	}

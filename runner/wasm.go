@@ -3,6 +3,7 @@ package runner
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -50,7 +51,7 @@ func (r *Runner) fetchWASM(ctx context.Context, plan ledger.Plan, in *input) (er
 }
 
 // wasmStoredFor is how long a stored module counts as stored. The store keeps a text that no
-// event names for half an hour at least; see Ledger.StoreWASM.
+// event names for at least half an hour after StoreWASM.
 const wasmStoredFor = 10 * time.Minute
 
 // maxStoredWASM limits the tenants and modules that a storedWASM remembers.
@@ -87,8 +88,12 @@ func (s *storedWASM) has(key [2]string) bool {
 func (s *storedWASM) add(key [2]string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	now := time.Now()
+	if len(s.until) >= maxStoredWASM {
+		maps.DeleteFunc(s.until, func(_ [2]string, until time.Time) bool { return now.After(until) })
+	}
 	if s.until == nil || len(s.until) >= maxStoredWASM {
 		s.until = map[[2]string]time.Time{}
 	}
-	s.until[key] = time.Now().Add(wasmStoredFor)
+	s.until[key] = now.Add(wasmStoredFor)
 }

@@ -120,8 +120,8 @@ type Task struct {
 	// HideNames omits names that earlier runs chose from warnings, because a warning is
 	// kept when the content of a session is shredded.
 	HideNames bool
-	// OnHeapReceived, if set, is called once the worker has received the task. Heap is
-	// not used after that.
+	// OnHeapReceived, if set, is called once the worker has received the task. Heap, Code and
+	// WASMModules are not used after that.
 	//
 	// ReserveHeap, if set, is called with the size in bytes of the saved heap before it
 	// is received. If it returns an error, Run returns that error. Its ctx is done when

@@ -107,7 +107,7 @@ var allowed = map[string][]string{
 	"internal/modules/wasm":          {"events", "runner"},
 	"internal/modules/registry":      {"internal/modules/tarball"},
 	"internal/modules":               {"events", "runner", "internal/exec/bundle", "internal/modules/registry", "internal/modules/tarball"},
-	"internal/exec/replay":           {"events", "internal/globals", "ledger", "runner"},
+	"internal/exec/replay":           {"events", "internal/globals", "internal/modules/wasm", "ledger", "runner"},
 	"internal/exec/worker":           {"events", "runner", "internal/globals", "internal/exec/v8", "internal/exec/sandbox", "internal/exec/typescript", "internal/exec/bundle", "internal/modules/runfiles", "internal/modules/wasm"},
 	"internal/dev/conformance":       {"mcp", "embed"},
 	"internal/dev/frozen":            {},

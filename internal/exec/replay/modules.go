@@ -2,8 +2,10 @@ package replay
 
 import (
 	"context"
+	"fmt"
 
 	"daybook/events"
+	"daybook/internal/modules/wasm"
 	"daybook/ledger"
 	"daybook/runner"
 )
@@ -20,14 +22,32 @@ func (m recordedModules) Bundle(ctx context.Context, specifiers []string) ([]byt
 	return runner.RecordedBundle(ctx, m.rec.Modules, specifiers)
 }
 
-// wasmModules returns the WebAssembly modules that the run could use, from its record.
+// wasmModules returns the WebAssembly modules that the run could use, from its record. The record
+// of an export can say anything, so it is checked before a text is read. The error is
+// events.ErrDamaged for modules that no run can have.
 func (p *replay) wasmModules(ctx context.Context) (list []runner.WASMModule, err error) {
-	for _, m := range p.rec.Started.WASMModules {
-		module := runner.WASMModule{Name: m.Name, SHA256: m.Module.SHA256, HasImports: m.HasImports}
-		if module.Bytes, err = p.rec.Text(ctx, &events.Body{Blob: &m.Module}); err != nil {
-			return nil, err
+	recorded := p.rec.Started.WASMModules
+	if len(recorded) == 0 {
+		return nil, nil
+	}
+	if p.rec.Request.Stateful {
+		return nil, fmt.Errorf("a run with a heap has WebAssembly modules: %w", events.ErrDamaged)
+	}
+	if err := wasm.CheckRecorded(recorded); err != nil {
+		return nil, fmt.Errorf("%w: %w", events.ErrDamaged, err)
+	}
+	read := map[string][]byte{}
+	for _, m := range recorded {
+		hash := m.Module.SHA256
+		if read[hash] == nil {
+			if read[hash], err = p.rec.Text(ctx, &events.Body{Blob: &m.Module}); err != nil {
+				return nil, err
+			}
 		}
-		list = append(list, module)
+		if int64(len(read[hash])) != m.Module.Size {
+			return nil, fmt.Errorf("the WebAssembly module %s has %d bytes, not the recorded %d: %w", m.Name, len(read[hash]), m.Module.Size, events.ErrDamaged)
+		}
+		list = append(list, runner.WASMModule{Name: m.Name, SHA256: hash, HasImports: m.HasImports, Bytes: read[hash]})
 	}
 	return list, nil
 }

@@ -122,11 +122,17 @@ int daybook_list_globals(daybook_isolate*, int most, int* listed, int* total);
 // Describes a listed global. Returns like daybook_list_globals.
 int daybook_describe_global(daybook_isolate*, int index, daybook_global* result);
 
-// Offers a WebAssembly module to the script of a plain isolate. The caller MUST keep bytes
-// valid until daybook_dispose. key identifies the bytes. has_imports is 0 or 1.
-void daybook_offer_wasm(daybook_isolate*, daybook_bytes name, daybook_bytes key, daybook_bytes bytes, int has_imports);
-// Forgets the modules that were offered to an isolate that has run no code.
-void daybook_clear_wasm(daybook_isolate*);
+// A WebAssembly module for the script of a plain isolate. key identifies the bytes. has_imports
+// is 0 or 1.
+typedef struct {
+  daybook_bytes name, key, bytes;
+  int has_imports;
+} daybook_wasm;
+
+// Offers modules to a script, in place of those that were offered before. The process forgets
+// the code of all others. The caller MUST keep the bytes valid until daybook_dispose, and MUST
+// call it before daybook_run. Returns 0 on success, also if the isolate is being stopped.
+int daybook_offer_wasm(daybook_isolate*, const daybook_wasm* modules, int count);
 
 #define DAYBOOK_SKIP_WAITS 1
 #define DAYBOOK_NODE_GLOBALS 2

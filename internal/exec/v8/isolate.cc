@@ -218,6 +218,7 @@ extern "C" void daybook_dispose(daybook_isolate* d) {
   d->globals.clear();
   d->wasm.clear();
   d->wasm_instance.Reset();
+  d->wasm_exports.Reset();
   d->context.Reset();
   v8::platform::NotifyIsolateShutdown(platform(), isolate);
   if (d->creator != nullptr) {

@@ -389,7 +389,12 @@ func (i *Isolate) Run(script Script) (Result, error) {
 	i.running = true
 	i.mu.Unlock()
 
-	i.offerWASM()
+	if err := i.offerWASM(); err != nil {
+		i.mu.Lock()
+		i.running = false
+		i.mu.Unlock()
+		return Result{}, err
+	}
 	var timers cgo.Handle
 	if i.timers != nil {
 		timers = cgo.NewHandle(i.timers)

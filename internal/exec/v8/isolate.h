@@ -84,7 +84,9 @@ struct daybook_isolate {
   std::vector<daybook::ListedGlobal> globals;  // set by daybook_list_globals
   std::string texts[4];  // back daybook_global
   std::vector<daybook::OfferedModule> wasm;
-  v8::Global<v8::Function> wasm_instance;  // WebAssembly.Instance, if a module was offered
+  // WebAssembly.Instance and the getter of its exports, if a module was offered. A script may
+  // replace both on the global object.
+  v8::Global<v8::Function> wasm_instance, wasm_exports;
   daybook_computed computed{};  // the last result of host.compute that was not taken
 
   // daybook_terminate wakes a loop that waits for a timer. mutex guards stop.

@@ -300,6 +300,7 @@ class Object : public Value {
   // attributes of its property. They call no getter.
   Maybe<bool> HasRealNamedCallbackProperty(Local<Context>, Local<Name>);
   Maybe<PropertyAttribute> GetRealNamedPropertyAttributes(Local<Context>, Local<Name>);
+  MaybeLocal<v8::Value> GetOwnPropertyDescriptor(Local<Context>, Local<Name>);
   Local<String> GetConstructorName();
   MaybeLocal<Array> PreviewEntries(bool* is_key_value);
   MaybeLocal<Array> GetPropertyNames(Local<Context>, KeyCollectionMode, PropertyFilter, IndexFilter, KeyConversionMode);

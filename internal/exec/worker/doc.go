@@ -36,8 +36,8 @@
 //   - artifact.go: limits artifacts and checks their frames; sends them in the worker
 //   - modules.go: checks the request of a worker for packages, and answers it; in the worker:
 //     makes the request, and bundles
-//   - wasm.go: the WebAssembly modules of a task; a process gets each once and keeps it until
-//     a task has others
+//   - wasm.go: the WebAssembly modules of a task; a process keeps those of its
+//     last task
 //   - memory.go: kills a worker that takes more memory than its run may
 //   - cputime.go: measures the CPU time of a run from outside the worker
 //

@@ -74,7 +74,7 @@ type taskHeader struct {
 	FilesSize int `json:"files_size,omitempty"`
 	// HasModules reports that the parent provides packages.
 	HasModules bool `json:"has_modules,omitempty"`
-	// WASM are the WebAssembly modules of the task, whose bytes are the fourth parts.
+	// WASM are the WebAssembly modules of the task. Their bytes follow the files.
 	WASM []wasmHeader `json:"wasm,omitempty"`
 	// BundleSize is the size of runner.Task.Bundle, which is in the place of the code.
 	BundleSize int `json:"bundle_size,omitempty"`

@@ -250,7 +250,8 @@ func (p *process) send(t *runner.Task) error {
 		BundleSize:   len(t.Bundle),
 	}
 	var modules [][]byte
-	header.WASM, modules = p.wasm.headers(t.WASMModules)
+	var kept sentWASM
+	header.WASM, modules, kept = p.wasm.headers(t.WASMModules)
 	var servers []byte
 	if len(t.Servers) > 0 {
 		var err error
@@ -259,7 +260,7 @@ func (p *process) send(t *runner.Task) error {
 		}
 		header.ServersSize = len(servers)
 	}
-	return writeBuffered(p.to, func(w io.Writer) error {
+	err := writeBuffered(p.to, func(w io.Writer) error {
 		if err := writeMessage(w, frameTask, header); err != nil {
 			return err
 		}
@@ -271,6 +272,10 @@ func (p *process) send(t *runner.Task) error {
 		}
 		return writeBody(w, t.Bundle, t.Code, t.Heap)
 	})
+	if err == nil {
+		p.wasm = kept
+	}
+	return err
 }
 
 // terminate asks the worker to end its run. It does not wait for a worker that does not

@@ -137,7 +137,8 @@ func (p *process) perform(ctx context.Context, t *runner.Task, lines func(contex
 	c := frameChecker{maxHeap: maxHeap(t), listsGlobals: t.ListGlobals, hasInputHeap: len(t.Heap) > 0 && !t.ListGlobals, hideNames: t.HideNames, calls: calls{servers: t.Servers}, timers: timers{isAsked: t.OnTimer != nil}, offersModules: t.Modules != nil, bundles: len(t.Bundle) > 0}
 	p.from.allocate = c.payloadBuffer
 	defer func() { p.from.allocate = nil }()
-	p.boundMemory(w, maxResident(t))
+	resident := maxResident(t)
+	p.boundMemory(w, resident)
 	defer p.memory.limit.Store(0)
 	err = p.send(t)
 	w.repeatRequest()
@@ -155,7 +156,7 @@ func (p *process) perform(ctx context.Context, t *runner.Task, lines func(contex
 			break
 		}
 		if c.accepted && t.OnHeapReceived != nil {
-			t.Heap, t.Code = nil, nil
+			t.Heap, t.Code, t.WASMModules = nil, nil, nil
 			t.OnHeapReceived()
 			t.OnHeapReceived = nil
 		}
@@ -259,7 +260,7 @@ func (p *process) perform(ctx context.Context, t *runner.Task, lines func(contex
 	}
 	if used := p.memory.killedAt.Load(); used > 0 {
 		o.Reason = runner.ReasonOutOfMemory
-		o.Error = fmt.Sprintf("Out of memory: the worker process used %d MiB, and %d MiB are allowed at this heap limit. Try increasing heap_memory_max_mb.", used>>20, maxResident(t)>>20)
+		o.Error = fmt.Sprintf("Out of memory: the worker process used %d MiB, and %d MiB are allowed at this heap limit. Try increasing heap_memory_max_mb.", used>>20, resident>>20)
 	}
 	if call, ok := p.sandboxViolation(); ok {
 		o.Reason, o.Error = runner.ReasonSandboxViolation, "sandbox violation: "+call

@@ -105,7 +105,11 @@ func serve(in io.Reader, out io.Writer, confine func(stateful bool) (layers []st
 			s.prewarmed.prepare()
 			j = <-jobs
 		}
-		if err := s.run(j); err != nil {
+		switch err := s.run(j); {
+		case errors.Is(err, errProtocol):
+			fmt.Fprintln(os.Stderr, "daybook-worker:", err)
+			return exitProtocol
+		case err != nil:
 			// The pipe is closed: the parent has ended.
 			return exitClean
 		}
@@ -323,7 +327,8 @@ func (s *server) frame(t frameType, payload []byte) error {
 	return writeFrame(s.out, t, payload)
 }
 
-// run runs one job and reports its end. It returns an error only if the pipe is closed.
+// run runs one job and reports its end. It returns an error if the pipe is closed, and
+// errProtocol if the job cannot be understood.
 func (s *server) run(j *job) error {
 	end, p := endHeader{}, j.program
 	s.isolateMu.Lock()

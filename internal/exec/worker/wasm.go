@@ -40,32 +40,28 @@ type wasmHeader struct {
 	Name       string `json:"name"`
 	SHA256     string `json:"sha256"`
 	HasImports bool   `json:"has_imports,omitempty"`
-	// Size is the size of the module that follows, in bytes; 0 if the worker keeps it since
-	// its last task with modules.
+	// Size is the size of the module that follows, in bytes; 0 if the worker keeps it from its
+	// last task, or an earlier header of this task has it.
 	Size int `json:"size,omitempty"`
 }
 
-// sentWASM holds the hashes of the modules that a worker keeps: those of its last task with
-// modules.
+// sentWASM holds the hashes of the modules that a worker keeps: those of its last task.
 type sentWASM map[string]bool
 
-// headers returns the headers of the modules of the next task, and the modules to send.
-func (s *sentWASM) headers(modules []runner.WASMModule) (headers []wasmHeader, send [][]byte) {
-	if len(modules) == 0 {
-		return nil, nil
-	}
-	kept := sentWASM{}
+// headers returns the headers of the modules of the next task, the modules to send, and what
+// the worker keeps once it has received them.
+func (s sentWASM) headers(modules []runner.WASMModule) (headers []wasmHeader, send [][]byte, kept sentWASM) {
+	kept = sentWASM{}
 	for _, m := range modules {
 		h := wasmHeader{Name: m.Name, SHA256: m.SHA256, HasImports: m.HasImports}
-		if !(*s)[m.SHA256] && !kept[m.SHA256] {
+		if !s[m.SHA256] && !kept[m.SHA256] {
 			h.Size = len(m.Bytes)
 			send = append(send, m.Bytes)
 		}
 		kept[m.SHA256] = true
 		headers = append(headers, h)
 	}
-	*s = kept
-	return headers, send
+	return headers, send, kept
 }
 
 // readWASM reads the modules that follow the header of a task.
@@ -90,23 +86,21 @@ func readWASM(in *frameReader, headers []wasmHeader) (bodies []*heapBody, err er
 	return bodies, nil
 }
 
-// keptWASM holds the modules of the last task with modules, by their hash.
+// keptWASM holds the modules of the last task by their hash.
 type keptWASM map[string]*heapBody
 
-// replace keeps the modules of a task in place of those of earlier tasks, and returns them.
+// replace keeps the modules of a task in place of those of the task before, and returns them.
 // bodies are those that came with the task. There must be no isolate.
 func (k *keptWASM) replace(headers []wasmHeader, bodies []*heapBody) (modules []v8.WASMModule, err error) {
-	if len(headers) == 0 {
-		return nil, nil
-	}
 	next := keptWASM{}
 	for _, h := range headers {
 		b := next[h.SHA256]
 		switch {
-		case b != nil:
-		case h.Size > 0:
+		case h.Size > 0 && b == nil:
 			b, bodies = bodies[0], bodies[1:]
-		default:
+		case h.Size > 0:
+			return nil, fmt.Errorf("%w: a WebAssembly module that was sent twice", errProtocol)
+		case b == nil:
 			b = (*k)[h.SHA256]
 		}
 		if b == nil {

@@ -28,8 +28,31 @@ const (
 
 var namePattern = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_$]{0,63}$`)
 
-// IsName reports whether a module can have a name, which is the name of a global.
-func IsName(name string) bool { return namePattern.MatchString(name) }
+// IsName reports whether a module can have a name, which is the name of a global. The global
+// __wasm_NAME is the module itself, so no other module has such a name.
+func IsName(name string) bool {
+	return namePattern.MatchString(name) && !strings.HasPrefix(name, "__wasm_")
+}
+
+// CheckRecorded returns why no run can have these modules, or nil.
+func CheckRecorded(list []events.WASMModule) error {
+	if len(list) > MaxModules {
+		return fmt.Errorf("%d WebAssembly modules: at most %d are allowed", len(list), MaxModules)
+	}
+	names := map[string]bool{}
+	left := int64(MaxBytes)
+	for _, m := range list {
+		switch {
+		case !IsName(m.Name) || names[m.Name]:
+			return fmt.Errorf("WebAssembly module %.70q has no valid name, or that of another", m.Name)
+		case m.Module.Size < 1 || m.Module.Size > left:
+			return fmt.Errorf("WebAssembly module %s has %d bytes: all modules together have 1 to %d", m.Name, m.Module.Size, MaxBytes)
+		}
+		names[m.Name] = true
+		left -= m.Module.Size
+	}
+	return nil
+}
 
 // checkTimeout bounds the time that all modules together take to be compiled and instantiated.
 const checkTimeout = time.Minute
@@ -50,19 +73,19 @@ func (l Loader) Load(ctx context.Context, files map[string]string) ([]runner.WAS
 		return nil, nil
 	}
 	if len(files) > MaxModules {
-		return nil, fmt.Errorf("%d modules: at most %d are allowed", len(files), MaxModules)
+		return nil, fmt.Errorf("read %d modules: at most %d are allowed", len(files), MaxModules)
 	}
 	var list []runner.WASMModule
-	room := MaxBytes
+	remaining := MaxBytes
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if !IsName(name) {
-			return nil, fmt.Errorf("%q is not a name for a global: use at most 64 of A-Z, a-z, 0-9, _ and $, and no digit first", name)
+			return nil, fmt.Errorf("%q is not a name for a global: use at most 64 of A-Z, a-z, 0-9, _ and $, no digit first, and no __wasm_ first", name)
 		}
-		module, err := read(files[name], room)
+		module, err := read(files[name], remaining)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		room -= len(module)
+		remaining -= len(module)
 		list = append(list, runner.WASMModule{Name: name, SHA256: events.Hash(module), Bytes: module})
 	}
 	if err := l.checkNames(ctx, list); err != nil {
@@ -71,18 +94,18 @@ func (l Loader) Load(ctx context.Context, files map[string]string) ([]runner.WAS
 	return list, l.compile(ctx, list)
 }
 
-// read reads a module of at most most bytes.
-func read(path string, most int) ([]byte, error) {
+// read reads a module of at most maxBytes.
+func read(path string, maxBytes int) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	module, err := io.ReadAll(io.LimitReader(f, int64(most)+1))
+	module, err := io.ReadAll(io.LimitReader(f, int64(maxBytes)+1))
 	switch {
 	case err != nil:
 		return nil, err
-	case len(module) > most:
+	case len(module) > maxBytes:
 		return nil, fmt.Errorf("%s: all modules together have more than %d MiB", path, MaxBytes>>20)
 	case !bytes.HasPrefix(module, []byte("\x00asm")):
 		return nil, fmt.Errorf("%s is not a WebAssembly module in the binary format (.wasm)", path)

@@ -147,6 +147,7 @@ VALUE(ConstructorBehavior::kThrow, 0);
 VALUE(SideEffectType::kHasSideEffect, 0);
 
 // WebAssembly.
+static_assert(std::is_same_v<decltype(std::declval<Object>().GetOwnPropertyDescriptor(Local<Context>(), Local<Name>())), MaybeLocal<Value>>);
 SIZE(MemorySpan<const uint8_t>, 16);
 OFFSET(MemorySpan<const uint8_t>, data_, 0);
 OFFSET(MemorySpan<const uint8_t>, size_, 8);
