@@ -74,7 +74,7 @@ func replayedOf(execution string, report replay.Report) httpapi.Replayed {
 	}
 	if diff := report.Difference; diff != nil {
 		answer.Difference = &httpapi.ReplayDifference{Part: diff.Part, Line: diff.Line, Call: diff.Call, Artifact: diff.Artifact, Recorded: diff.Recorded, Replayed: diff.Replayed}
-		answer.Nondeterministic = report.Nondeterministic
+		answer.Nondeterministic, answer.OtherBuild = report.Nondeterministic, report.OtherBuild
 	}
 	if t := report.Timeline; t != nil {
 		answer.Timeline = timelineOf(t)

@@ -56,7 +56,11 @@ func (d *Daybook) newSampler() *replay.Sampler {
 		},
 		Replay: func(ctx context.Context, tenant, execution string) error {
 			r, err := d.replays.Replay(ctx, tenant, execution, false, sampleActor)
-			if err == nil && r.Verdict == events.ReplayDifferent {
+			switch {
+			case err != nil || r.Verdict != events.ReplayDifferent:
+			case r.OtherBuild:
+				d.opts.Logger.WarnContext(ctx, "the replay of a run that another build of Daybook may have recorded differs", "tenant", tenant, "execution", execution, "part", r.Difference.Part)
+			default:
 				d.damage.Report(damage.Finding{Radius: damage.OfRun, Run: &damage.Run{Tenant: tenant, ExecutionID: execution}, What: describeDifference(r), By: damage.FoundByScrub})
 			}
 			return err

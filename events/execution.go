@@ -31,7 +31,8 @@ type Limits struct {
 // execution can depend on. Two executions with equal inputs and equal engines have equal
 // outcomes.
 type Engine struct {
-	// ID is the hash of the other fields, without Locale and TimeZone; heaps are bound to it.
+	// ID is the hash of the other fields, without Locale, TimeZone and Build; heaps are bound
+	// to it.
 	ID string `json:"id"`
 	// V8Version is the engine's version, for example "13.6.233.10".
 	V8Version string `json:"v8_version"`
@@ -50,6 +51,16 @@ type Engine struct {
 	// TimeZone is the time zone of scripts, an IANA name such as "UTC". Absent in records
 	// of earlier versions, which had the same one.
 	TimeZone string `json:"time_zone,omitempty"`
+	// Build names the build of Daybook: programs of the same sources, modules and version of
+	// Go have the same one. Beside V8 and the prelude, the program converts TypeScript and the
+	// files of a run, and Go's library is behind parts of the platform. Heaps outlive a change
+	// of it. Absent in records of earlier versions.
+	Build string `json:"build,omitempty"`
+}
+
+// IsSameBuild reports whether two engines are known to be the same build of Daybook.
+func (e Engine) IsSameBuild(other Engine) bool {
+	return e.ID == other.ID && e.Build == other.Build && e.Build != ""
 }
 
 // BlobRef names a text that is stored as a blob because it is too large for an event.

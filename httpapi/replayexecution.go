@@ -28,13 +28,15 @@ type Replayed struct {
 	ExecutionID string               `json:"execution_id" doc:"Id of the execution that was replayed."`
 	Verdict     events.ReplayVerdict `json:"verdict" enum:"identical,different,not_replayed" doc:"identical: everything that was compared is equal. different: difference has the first difference. not_replayed: the execution could not be executed again; reason and message say why."`
 	Stopped     bool                 `json:"stopped" doc:"True if the recorded run was stopped, for example by its time limit: it is compared up to its last recorded line and call."`
-	Compared    []events.ReplayPart  `json:"compared,omitempty" doc:"What was compared, in order. javascript and heap are compared only if the engine is the recorded one."`
+	Compared    []events.ReplayPart  `json:"compared,omitempty" doc:"What was compared, in order. javascript and heap are compared only if the engine is the recorded one, and if this build of Daybook recorded the run or the JavaScript is the recorded one."`
 	Difference  *ReplayDifference    `json:"difference,omitempty" doc:"The first difference."`
 	// Nondeterministic is set only with Difference.
 	Nondeterministic []events.Nondeterminism `json:"nondeterministic,omitempty" doc:"Why the two may differ although nothing is wrong, if there is a difference: weak_ref, the recorded run or the replay read a WeakRef whose target was collected; finalizer, a callback of a FinalizationRegistry ran in one of them."`
-	Reason           string                  `json:"reason,omitempty" doc:"Machine-readable cause of not_replayed, for example heap_collected."`
-	Message          string                  `json:"message,omitempty" doc:"Text of the cause."`
-	EngineID         string                  `json:"engine_id,omitempty" doc:"Engine of the replay."`
+	// OtherBuild is set only with Difference.
+	OtherBuild bool   `json:"other_build,omitempty" doc:"True, if there is a difference and the run is not known to have been recorded by this build of Daybook, although by the same engine: another build may convert TypeScript and files of a run in another way."`
+	Reason     string `json:"reason,omitempty" doc:"Machine-readable cause of not_replayed, for example heap_collected."`
+	Message    string `json:"message,omitempty" doc:"Text of the cause."`
+	EngineID   string `json:"engine_id,omitempty" doc:"Engine of the replay."`
 	// RecordedEngineID is empty if no script was started.
 	RecordedEngineID string    `json:"recorded_engine_id,omitempty" doc:"Engine of the recorded run."`
 	Heap             string    `json:"heap,omitempty" doc:"Hash of the heap that the replay left. It is not stored."`

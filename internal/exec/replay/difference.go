@@ -21,6 +21,10 @@ type Report struct {
 	// Nondeterministic says why the run may differ: what the recorded run or the replay
 	// learned from the garbage collector. It is set only with Difference.
 	Nondeterministic []events.Nondeterminism
+	// OtherBuild is true if another build of Daybook may have made the record, with the same
+	// engine: it may have converted TypeScript or files in another way. It is set only with
+	// Difference.
+	OtherBuild bool
 	// Reason and Message say why the run was not replayed: a machine-readable
 	// cause, and its text. They are empty unless Verdict is events.NotReplayed.
 	Reason, Message string

@@ -115,7 +115,11 @@ func (p *replay) totals() *totals {
 
 // compareEnd compares the replay of a run that reached its end.
 func (p *replay) compareEnd(ctx context.Context) (Report, error) {
-	sameEngine := p.engine.ID == p.rec.Started.Engine.ID && !p.isRebuild
+	recordedJavaScript, err := p.isRecordedJavaScript()
+	if err != nil {
+		return Report{}, err
+	}
+	sameEngine := p.engine.ID == p.rec.Started.Engine.ID && !p.isRebuild && (recordedJavaScript || !p.isOtherBuild())
 	if err := p.output.end(p.totals()); errors.Is(err, errDiffers) {
 		return p.different(*p.output.difference), nil
 	} else if err != nil {
@@ -144,11 +148,9 @@ func (p *replay) compareEnd(ctx context.Context) (Report, error) {
 	}
 	if sameEngine {
 		compared = append(compared, events.ReplayJavaScript)
-		hash, err := p.rec.KeyedHash(out.TranspiledSHA256)
-		if err != nil {
+		if hash, err := p.rec.KeyedHash(out.TranspiledSHA256); err != nil {
 			return Report{}, err
-		}
-		if hash != end.TranspiledSHA256 {
+		} else if hash != end.TranspiledSHA256 {
 			return p.different(Difference{Part: events.ReplayJavaScript, Recorded: "SHA-256 " + end.TranspiledSHA256, Replayed: "SHA-256 " + hash}), nil
 		}
 	}
@@ -195,6 +197,23 @@ func (p *replay) compareEnd(ctx context.Context) (Report, error) {
 	return p.identical(compared...), nil
 }
 
+// isOtherBuild reports whether another build of Daybook than that of the workers may have made
+// the record, with the same engine.
+func (p *replay) isOtherBuild() bool {
+	return p.rec.Started != nil && p.engine.ID == p.rec.Started.Engine.ID && !p.engine.IsSameBuild(p.rec.Started.Engine)
+}
+
+// isRecordedJavaScript reports whether the replay evaluated the JavaScript that the run did. For
+// a run with files that is not known: the record has the files and not what they were
+// converted to.
+func (p *replay) isRecordedJavaScript() (bool, error) {
+	if p.rec.Request.Content.Value().Files != nil {
+		return false, nil
+	}
+	hash, err := p.rec.KeyedHash(p.outcome.TranspiledSHA256)
+	return hash == p.rec.Ending.TranspiledSHA256, err
+}
+
 // heapRecord returns the heap that the replay left, as the runner records it, or nil.
 func (p *replay) heapRecord() *events.HeapRecord {
 	out, input := &p.outcome, p.rec.Started.InputHeap
@@ -233,6 +252,7 @@ func (p *replay) identical(compared ...events.ReplayPart) Report {
 func (p *replay) different(d Difference) Report {
 	report := p.newReport(events.ReplayDifferent)
 	report.Difference = &d
+	report.OtherBuild = p.isOtherBuild()
 	for _, n := range events.AllNondeterminism() {
 		if slices.Contains(p.rec.Ending.Nondeterministic, n) || slices.Contains(p.outcome.Nondeterministic, n) {
 			report.Nondeterministic = append(report.Nondeterministic, n)

@@ -34,6 +34,7 @@
 //     about it
 //   - hostcall.go: limits host calls, checks their frames, and passes calls and answers on
 //   - artifact.go: limits artifacts and checks their frames; sends them in the worker
+//   - build.go: names the build of the program, which is a part of the record of runs
 //   - modules.go: checks the request of a worker for packages, and answers it; in the worker:
 //     makes the request, and bundles
 //   - wasm.go: the WebAssembly modules of a task; a process keeps those of its

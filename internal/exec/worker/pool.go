@@ -86,7 +86,9 @@ type Pool struct {
 	opts Options
 	path string   // path of the program that serves as worker
 	args []string // its arguments
-	ways startWays
+	// build names the build of the program; see buildOf.
+	build string
+	ways  startWays
 
 	ctx      context.Context // is done when the pool closes, which stops all its workers
 	stop     context.CancelCauseFunc
@@ -129,6 +131,7 @@ type spawned struct {
 func New(opts Options) *Pool {
 	p := &Pool{opts: opts.withDefaults(), spawn: make(chan spawnRequest), running: map[*process]struct{}{}, bases: newBases()}
 	p.path = executable()
+	p.build = buildOf(p.path)
 	// A heap and its buffers may use twice their limits while they are saved. The range
 	// that V8 reserves for code counts as 512 MiB, and the process needs as much again
 	// for stacks, parsing and its own garbage.
@@ -151,7 +154,7 @@ func (p *Pool) Engine(ctx context.Context, stateful bool) (events.Engine, error)
 	}
 	return events.Engine{
 		ID: e.ID(), V8Version: e.V8Version, Flags: e.Flags, JIT: e.JIT, PreludeSHA256: e.PreludeSHA256, SnapshotFormat: e.SnapshotFormat,
-		Locale: e.Locale, TimeZone: e.TimeZone,
+		Locale: e.Locale, TimeZone: e.TimeZone, Build: p.build,
 	}, nil
 }
 
