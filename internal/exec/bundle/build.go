@@ -9,6 +9,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/evanw/esbuild/pkg/api"
 
@@ -83,7 +84,11 @@ type source interface {
 	// or a built-in one.
 	resolve(from, specifier string, required isRequire) (string, error)
 	result() *Bundle
+	// converted receives each module after its conversion.
+	converted(m *Module, f *found)
 }
+
+func (*builder) converted(*Module, *found) {}
 
 func (b *builder) result() *Bundle { return b.bundle }
 
@@ -220,6 +225,7 @@ func convert(s source) error {
 			if err != nil {
 				return err
 			}
+			s.converted(m, found[id])
 			b.Modules = append(b.Modules, *m)
 		}
 	}
@@ -230,8 +236,11 @@ func convert(s source) error {
 // found is what esbuild found in a module.
 type found struct {
 	isESM    bool
+	exports  []string // names, without those of export * statements
 	imports  map[string]string
 	problems map[string]string
+	// sourceMap is set when a file of a run is converted.
+	sourceMap []byte
 }
 
 // tsconfig has the settings with which scripts are read too.
@@ -243,7 +252,13 @@ func findImports(s source, ids []string) (map[string]*found, error) {
 	var entries []api.EntryPoint
 	for i, id := range ids {
 		all[id] = &found{imports: map[string]string{}, problems: map[string]string{}}
+		if isJSON(id) {
+			continue
+		}
 		entries = append(entries, api.EntryPoint{InputPath: id, OutputPath: fmt.Sprintf("%d", i)})
+	}
+	if len(entries) == 0 {
+		return all, nil
 	}
 	// esbuild calls both functions from several goroutines, which would make the order of
 	// wanted modules depend on time.
@@ -293,6 +308,10 @@ func findImports(s source, ids []string) (map[string]*found, error) {
 		Inputs map[string]struct {
 			Format string `json:"format"`
 		} `json:"inputs"`
+		Outputs map[string]struct {
+			EntryPoint string   `json:"entryPoint"`
+			Exports    []string `json:"exports"`
+		} `json:"outputs"`
 	}
 	if err := json.Unmarshal([]byte(result.Metafile), &meta); err != nil {
 		return nil, fmt.Errorf("read what esbuild found: %w", err)
@@ -324,6 +343,11 @@ func findImports(s source, ids []string) (map[string]*found, error) {
 	for id, f := range all {
 		f.isESM = meta.Inputs[space+":"+id].Format == "esm"
 	}
+	for _, out := range meta.Outputs {
+		if f := all[strings.TrimPrefix(out.EntryPoint, space+":")]; f != nil {
+			f.exports = out.Exports
+		}
+	}
 	return all, nil
 }
 
@@ -333,7 +357,10 @@ func convertModule(s source, id string, f *found) (*Module, error) {
 	if err != nil {
 		return nil, err
 	}
-	result := api.Transform(withoutMapComment(string(text)), api.TransformOptions{
+	if isJSON(id) {
+		return convertJSON(id, text)
+	}
+	options := api.TransformOptions{
 		Loader: loaderOf(id), Format: api.FormatCommonJS, Target: api.ESNext, Platform: api.PlatformNeutral, LogLevel: api.LogLevelSilent,
 		LegalComments: api.LegalCommentsNone, TreeShaking: api.TreeShakingFalse, Charset: api.CharsetUTF8, TsconfigRaw: tsconfig,
 		Sourcefile: "module",
@@ -341,7 +368,11 @@ func convertModule(s source, id string, f *found) (*Module, error) {
 		// DisposableStack, and no V8 has decorators.
 		Supported: map[string]bool{"dynamic-import": false, "using": false, "decorators": false},
 		Define:    map[string]string{"process.env.NODE_ENV": `"production"`, "global": "globalThis", "import.meta.url": string(quote(id))},
-	})
+	}
+	if !strings.HasPrefix(id, idPrefix) {
+		options.Sourcemap, options.SourcesContent = api.SourceMapExternal, api.SourcesContentExclude
+	}
+	result := api.Transform(withoutMapComment(string(text)), options)
 	if len(result.Errors) > 0 {
 		for i := range result.Errors {
 			if l := result.Errors[i].Location; l != nil {
@@ -350,8 +381,9 @@ func convertModule(s source, id string, f *found) (*Module, error) {
 		}
 		return nil, conversionError(result.Errors)
 	}
-	code := typescript.SplitLiterals(&typescript.Program{Code: hardenHelpers(result.Code)}).Code
-	m := &Module{ID: id, Code: string(code), ESM: f.isESM}
+	p := typescript.SplitLiterals(&typescript.Program{Code: hardenHelpers(result.Code), Map: result.Map})
+	f.sourceMap = p.Map
+	m := &Module{ID: id, Code: string(p.Code), ESM: f.isESM}
 	if len(f.imports) > 0 {
 		m.Imports = maps.Clone(f.imports)
 	}
@@ -359,6 +391,22 @@ func convertModule(s source, id string, f *found) (*Module, error) {
 		m.Problems = maps.Clone(f.problems)
 	}
 	return m, nil
+}
+
+// convertJSON returns a module of JSON, which the prelude parses: as a literal, deeply nested JSON
+// would exceed the stack of V8.
+func convertJSON(id string, text []byte) (*Module, error) {
+	text = bytes.ToValidUTF8(bytes.TrimPrefix(text, []byte("\ufeff")), []byte("\ufffd"))
+	var valid json.RawMessage
+	err := json.Unmarshal(text, &valid)
+	if e, ok := errors.AsType[*json.SyntaxError](err); ok {
+		before := text[:max(0, min(int(e.Offset)-1, len(text)))]
+		line, column := bytes.Count(before, []byte("\n"))+1, utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:])+1
+		return nil, &Error{fmt.Sprintf("malformed JSON: %v (%s:%d:%d)", e, id, line, column)}
+	} else if err != nil {
+		return nil, fmt.Errorf("read %s: %w", id, err)
+	}
+	return &Module{ID: id, Code: string(text), JSON: true}, nil
 }
 
 // hardenHelpers changes the functions of esbuild at the start of a converted module, which
@@ -416,10 +464,10 @@ func withoutMapComment(code string) string {
 	return strings.ReplaceAll(code, "\x00", "\ufffd")
 }
 
+func isJSON(id string) bool { return strings.EqualFold(path.Ext(id), ".json") }
+
 func loaderOf(id string) api.Loader {
 	switch strings.ToLower(path.Ext(id)) {
-	case ".json":
-		return api.LoaderJSON
 	case ".ts", ".mts", ".cts":
 		return api.LoaderTS
 	}

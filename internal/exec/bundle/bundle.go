@@ -39,13 +39,22 @@ type Bundle struct {
 type Module struct {
 	// ID names the module in a heap: npm:NAME@VERSION/PATH, or a file of a run.
 	ID string `json:"id"`
-	// Code is the body of a function (exports, require, module).
+	// Code is the body of a function (exports, require, module), or JSON.
 	Code string `json:"code"`
+	// JSON reports that Code is JSON.
+	JSON bool `json:"json,omitempty"`
+	// File is the path of a file of a run; empty for modules of packages. Mappings are the
+	// mappings of a source map from Code to the file.
+	File     string `json:"file,omitempty"`
+	Mappings string `json:"mappings,omitempty"`
 	// ESM reports that the module has import or export statements. Others have the form of
 	// CommonJS.
 	ESM bool `json:"esm,omitempty"`
 	// Imports holds what the specifiers in Code name: modules by id, or node:NAME.
 	Imports map[string]string `json:"imports,omitempty"`
+	// Names holds, by specifier, names that the module imports of a module whose exports are
+	// known only when it is evaluated.
+	Names map[string][]string `json:"names,omitempty"`
 	// Problems holds why the other specifiers in Code name nothing.
 	Problems map[string]string `json:"problems,omitempty"`
 }

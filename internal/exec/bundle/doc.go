@@ -12,5 +12,6 @@
 //   - build.go: Build: finds the modules that the entries need, and converts them with esbuild
 //   - resolve.go: which file an import names: exports, imports, main, extensions
 //   - files.go: Files: the bundle of the files of one run
+//   - link.go: checks the names that these files import from each other
 //   - specifier.go: takes the specifiers of imports apart
 package bundle

@@ -10,6 +10,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"daybook/internal/exec/typescript"
 )
 
 // Files is the bundle of the files of a run, and the imports in them and in the script that
@@ -45,7 +47,7 @@ func BuildFiles(files map[string]string, imports []string) (*Files, error) {
 		f.bundle.Entries[specifier] = id
 		f.want(id)
 	}
-	if err := convert(f); err != nil {
+	if err := f.build(); err != nil {
 		if e, ok := errors.AsType[*Error](err); ok {
 			for ext := range strings.SplitSeq(".json .js .mjs .cjs .ts .mts .cts", " ") {
 				e.Text = strings.ReplaceAll(e.Text, f.suffix+ext, "")
@@ -62,6 +64,39 @@ type fileBuilder struct {
 	suffix   string
 	bundle   *Bundle
 	packages map[string]bool
+	linker   linker
+}
+
+// build converts the files that are imported, and links them.
+func (f *fileBuilder) build() error {
+	if err := convert(f); err != nil {
+		return err
+	}
+	if err := f.linker.check(); err != nil {
+		return err
+	}
+	for i := range f.bundle.Modules {
+		m := &f.bundle.Modules[i]
+		m.Names = f.linker.unchecked(m.ID)
+	}
+	return nil
+}
+
+// converted notes what a file takes from others, and adds its mappings to its module.
+func (f *fileBuilder) converted(m *Module, found *found) {
+	m.File = f.name(m.ID)
+	if m.JSON {
+		return
+	}
+	var s struct {
+		Mappings string `json:"mappings"`
+	}
+	if json.Unmarshal(found.sourceMap, &s) == nil { // else positions stay those of the code
+		m.Mappings = s.Mappings
+	}
+	if m.ESM {
+		f.linker.add(m.ID, found.exports, m.Imports, typescript.FindLinks(f.files[m.File]))
+	}
 }
 
 func (f *fileBuilder) result() *Bundle { return f.bundle }

@@ -23,5 +23,6 @@
 //   - mark.go: keeps the value of statements through the lowering
 //   - literal.go: splits literals that are too long for V8
 //   - imports.go: finds the imports of a script, and removes its import statements
+//   - links.go: finds the names that a module takes from others
 //   - sourcemap.go: changes source maps as their sources were changed
 package typescript

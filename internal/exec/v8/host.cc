@@ -363,7 +363,8 @@ void host_artifact(const Info& info) {
   }
 }
 
-// host.compile(name, text) evaluates a script of a module and returns its value, a function.
+// host.compile(name, text) evaluates a script of a module and returns its value, a function. The
+// first line of the text is line 0: it precedes the code of the module.
 void host_compile(const Info& info) {
   Isolate* isolate = info.GetIsolate();
   if (info.Length() < 2 || !info[0]->FullIsString() || !info[1]->FullIsString()) {
@@ -371,7 +372,7 @@ void host_compile(const Info& info) {
     return;
   }
   Local<v8::Context> context = current->context.Get(isolate);
-  v8::ScriptOrigin origin(info[0]);
+  v8::ScriptOrigin origin(info[0], -1);
   Local<v8::Script> script;
   Local<Value> value;
   {

@@ -72,7 +72,7 @@ func TestImportedModules(t *testing.T) {
 		t.Errorf("import() returned %s", got)
 	}
 	r, _ = runImporting(t, heap, importing(t, `1`, ``, b, Import{Specifier: "fails"}))
-	if got := textOf(r); r.Status != Exception || !strings.Contains(got, "no luck") || !strings.Contains(got, "npm:fails@1.0.0/index.js:2:7") {
+	if got := textOf(r); r.Status != Exception || !strings.Contains(got, "no luck") || !strings.Contains(got, "npm:fails@1.0.0/index.js:1:7") {
 		t.Errorf("a module that throws gave %v %s", r.Status, got)
 	}
 	r, _ = runImporting(t, heap, importing(t, `1`, ``, b, Import{Specifier: "a", Names: []string{"nothing"}}))

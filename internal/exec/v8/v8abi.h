@@ -525,11 +525,12 @@ class ScriptOriginOptions {
 
 class ScriptOrigin {
  public:
-  explicit ScriptOrigin(Local<Value> name) : name_(name) {}
+  // line_offset is added to the numbers of all lines, which start at 1.
+  explicit ScriptOrigin(Local<Value> name, int line_offset = 0) : name_(name), line_offset_(line_offset) {}
 
  private:
   Local<Value> name_;
-  int line_offset_ = 0;
+  int line_offset_;
   int column_offset_ = 0;
   ScriptOriginOptions options_;
   int script_id_ = -1;

@@ -208,7 +208,7 @@ func TestImportsOfFiles(t *testing.T) {
 	for _, c := range []struct{ code, want string }{
 		{`import { pad } from "./util.ts"; pad("x")`, "  x5"},
 		{`const { pad } = await import("./util"); pad("y")`, "  y5"},
-		{`import { fail } from "./lib/deep.ts"; fail()`, "exception: Error: deep\n    at fail (lib/deep.ts#"},
+		{`import { fail } from "./lib/deep.ts"; fail()`, "exception: Error: deep\n    at fail (lib/deep.ts:3:39)\n    at cell.ts:1:39"},
 		{`import "./bad.ts"`, `syntax_error: SyntaxError: Unexpected "=" (bad.ts:1:10)`},
 		{`import "./wait.ts"`, "syntax_error: SyntaxError: top-level await is supported in scripts, and not in the modules that they import (wait.ts:1:18)"},
 		{`import "./none.ts"`, "syntax_error: SyntaxError: Cannot find module './none.ts': there is no file \"none.ts\" among the files of the run\n    at cell.ts:1:1"},
@@ -227,6 +227,82 @@ func TestImportsOfFiles(t *testing.T) {
 	}
 	if got, _ := r.run(t, nil, `import "./x.ts"`, nil); !strings.Contains(got, "the run has no files besides the script") {
 		t.Error(got)
+	}
+}
+
+// Stack traces have the positions of the caller's files, also in later runs, which name them with
+// the hash of the files.
+func TestPositionsInFiles(t *testing.T) {
+	t.Parallel()
+	r := newRegistry(t)
+	files := map[string]string{
+		"fail.ts": "\n\n// a comment\ninterface Long {\n  a: number\n}\nenum E { A }\nexport class Fails<T> {\n  constructor(private readonly text: T) {}\n\n  now(): never { throw new Error(String(this.text)) }\n}\n" +
+			"export const long = \"" + strings.Repeat("x", 140_000) + "\"; export const where = () => new Error(\"w\").stack",
+	}
+	const place = "fail.ts:11:24"
+	got, heap := r.run(t, nil, `import { Fails, where } from "./fail.ts"; globalThis.made = (() => { try { new Fails("x").now() } catch (e) { return e } })(); globalThis.where = where; globalThis.fail = () => new Fails("y").now(); made.stack`, files)
+	if !strings.Contains(got, "("+place+")") {
+		t.Errorf("the stack is %s, want %s", got, place)
+	}
+	if got, _ := r.run(t, heap, `where()`, nil); !strings.Contains(got, ":13:140052") {
+		t.Errorf("a position after a long literal is %s", got)
+	}
+	for _, code := range []string{`made.stack`, `fail()`} {
+		got, _ := r.run(t, heap, code, nil)
+		if at := strings.Index(got, "fail.ts#"); at < 0 || !strings.HasPrefix(got[at+len("fail.ts#"):][8:], ":11:24)") {
+			t.Errorf("%s in the next run: %s", code, got)
+		}
+	}
+}
+
+// The names that files import are checked before anything runs, and those of other modules when
+// these are evaluated.
+func TestNamesBetweenFiles(t *testing.T) {
+	t.Parallel()
+	r := newRegistry(t)
+	r.add("left", "1.0.0", nil, map[string]string{"index.js": "export const left = 1"})
+	r.add("cjs", "1.0.0", nil, map[string]string{"index.js": "module.exports = { a: 1 }"})
+	const missing = "SyntaxError: The requested module '%s' does not provide an export named '%s'"
+	before := func(specifier, name, rest string) string {
+		return "syntax_error: " + fmt.Sprintf(missing, specifier, name) + rest
+	}
+	during := func(specifier, name string) string {
+		return "exception: " + fmt.Sprintf(missing, specifier, name) + "\n    at"
+	}
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  string
+	}{
+		"a name":                         {map[string]string{"a.ts": "export const one = 1; console.log('never')", "m.ts": "import './a.ts'\nimport { one, two } from './a.ts'; export const v = one"}, before("./a.ts", "two", "; write import type for a type (m.ts:2:1)")},
+		"a type":                         {map[string]string{"a.ts": "export interface T {}", "m.ts": "import { T } from './a.ts'; export const v = 1"}, before("./a.ts", "T", "; write import type for a type (m.ts:1:1)")},
+		"only types":                     {map[string]string{"a.ts": "export interface T {}", "m.ts": "import type { T } from './a.ts'; import { type T as U } from './a.ts'; export type { T } from './a.ts'; export const v = 1"}, "1"},
+		"no default":                     {map[string]string{"a.ts": "export const one = 1", "m.ts": "import a from './a.ts'; export const v = 1"}, before("./a.ts", "default", "")},
+		"stars export no default":        {map[string]string{"a.ts": "export * from './b.ts'", "b.ts": "export default 1", "m.ts": "import a from './a.ts'; export const v = 1"}, before("./a.ts", "default", "")},
+		"names of all kinds":             {map[string]string{"a.ts": "export const { x, y: [z] } = { x: 1, y: [2] }; export function f() {} export class C {} export enum E { A } export default 4; export { x as 'a b' }", "m.ts": "import d, { x, z, f, C, E, 'a b' as q } from './a.ts'; export const v = [x, z, typeof f, typeof C, E.A, d, q].join()"}, "1,2,function,function,0,4,1"},
+		"again":                          {map[string]string{"a.ts": "export const one = 1", "b.ts": "export { one as two, one as default } from './a.ts'; export * as ns from './a.ts'", "c.ts": "export * from './b.ts'", "m.ts": "import { two, ns } from './c.ts'; import d from './b.ts'; export const v = two + ns.one + d"}, "3"},
+		"again, missing":                 {map[string]string{"a.ts": "export {}", "b.ts": "export { one } from './a.ts'", "m.ts": "import { one } from './b.ts'; export const v = 1"}, before("./a.ts", "one", "; write import type for a type (b.ts:1:1)")},
+		"imported, then exported":        {map[string]string{"a.ts": "export const one = 1", "b.ts": "import { one } from './a.ts'; import * as ns from './a.ts'; export { one, ns }", "m.ts": "import { one, ns } from './b.ts'; export const v = one + ns.one"}, "2"},
+		"a cycle of uses":                {map[string]string{"a.ts": "import { b } from './m.ts'; export const a = () => b", "m.ts": "import { a } from './a.ts'; export const b = 5; export const v = a()"}, "5"},
+		"a cycle of exports":             {map[string]string{"a.ts": "export { x } from './b.ts'", "b.ts": "export { x } from './a.ts'", "m.ts": "import { x } from './a.ts'; export const v = x"}, before("./b.ts", "x", ": the modules that it names export it from each other (a.ts:1:1)")},
+		"a cycle of stars":               {map[string]string{"a.ts": "export * from './b.ts'; export const one = 1", "b.ts": "export * from './a.ts'", "m.ts": "import { one } from './b.ts'; export const v = one"}, "1"},
+		"a cycle of stars, missing":      {map[string]string{"a.ts": "export * from './b.ts'", "b.ts": "export * from './a.ts'", "m.ts": "import { one } from './b.ts'; export const v = one"}, before("./b.ts", "one", "")},
+		"a package":                      {map[string]string{"m.ts": "import { left } from 'left'; import d, { a } from 'cjs'; export const v = left + a + d.a"}, "3"},
+		"a package, missing":             {map[string]string{"m.ts": "import { right } from 'left'; export const v = 1"}, during("left", "right")},
+		"a package of CommonJS, missing": {map[string]string{"m.ts": "import { b } from 'cjs'; export const v = 1"}, during("cjs", "b")},
+		"a built-in module":              {map[string]string{"m.ts": "import path, { join } from 'node:path'; export const v = join('a', path.sep)"}, "a/"},
+		"a built-in module, missing":     {map[string]string{"m.ts": "import { jion } from 'node:path'; export const v = 1"}, during("node:path", "jion")},
+		"JSON":                           {map[string]string{"d.json": `{"n":[1,{"__proto__":2}]}`, "m.ts": "import d, { n } from './d.json'; export const v = JSON.stringify([d, n])"}, `[{"n":[1,{"__proto__":2}]},[1,{"__proto__":2}]]`},
+		"JSON, missing":                  {map[string]string{"d.json": `{"n":1}`, "m.ts": "import { k } from './d.json'; export const v = 1"}, during("./d.json", "k")},
+		"CommonJS":                       {map[string]string{"a.cjs": "exports.n = 2", "m.ts": "import d, { n } from './a.cjs'; export const v = n + d.n"}, "4"},
+		"an escape":                      {map[string]string{"a.ts": "export const one = 1", "m.ts": `import { one } from './\u0061.ts'; export const v = one`}, "1"},
+		"deep JSON":                      {map[string]string{"d.json": strings.Repeat("[", 9000) + strings.Repeat("]", 9000), "m.ts": "import d from './d.json'; export const v = d.length"}, "1"},
+		"too deep JSON":                  {map[string]string{"d.json": strings.Repeat("[", 20000) + strings.Repeat("]", 20000), "m.ts": "import d from './d.json'; export const v = d.length"}, "syntax_error: SyntaxError: malformed JSON: invalid character '[' exceeded max depth (d.json:1:10001)"},
+		"wrong JSON":                     {map[string]string{"d.json": "{\n \"é\": x}", "m.ts": "import d from './d.json'; export const v = 1"}, "syntax_error: SyntaxError: malformed JSON: invalid character 'x' looking for beginning of value (d.json:2:7)"},
+		"no JSON":                        {map[string]string{"d.json": "", "m.ts": "import d from './d.json'; export const v = 1"}, "syntax_error: SyntaxError: malformed JSON: unexpected end of JSON input (d.json:1:1)"},
+	} {
+		if got, _ := r.run(t, nil, `import { v } from "./m.ts"; v`, c.files); got != c.want && !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s: %.300s\nwant %s", name, got, c.want)
+		}
 	}
 }
 

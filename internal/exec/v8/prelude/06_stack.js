@@ -12,6 +12,8 @@ const ownNames = "daybook:";
 let scriptName = ""; // of the current run, file#hash
 let scriptFile = ""; // what its caller calls it
 let scriptMappings = ""; // "" when the engine got the caller's source itself
+let scriptFiles; // name -> what its caller calls it, of the files of the current run
+let mappingsAdded = false; // whether keptMappings has more than before the run
 let heapIsSaved = false;
 let formattedErrors; // error -> its text in this run and its text in later ones
 
@@ -120,10 +122,11 @@ const skipDigits = (text, at) => {
 };
 
 // shownPlace returns the text of a position in a script. Now it uses the caller's name for
-// the current script, later the name that the script has in the heap.
+// the current script and its files, later the name that the script has in the heap.
 const shownPlace = (name, line, column, later) => {
   const current = name === scriptName;
-  const shown = current && !later ? scriptFile : name;
+  const file = current ? scriptFile : scriptFiles && MapPrototypeGet(scriptFiles, name);
+  const shown = file !== undefined && !later ? file : name;
   const mappings = current ? scriptMappings || undefined : MapPrototypeGet(keptMappings, name);
   if (mappings === undefined) return `${shown}:${line}:${column}`;
   return shown + sourcePosition(name, mappings, +line, +column);
@@ -257,9 +260,21 @@ const renameStacks = () => {
   formattedErrors = undefined;
 };
 
-const keepMappings = () => {
-  MapPrototypeDelete(keptMappings, scriptName);
-  MapPrototypeSet(keptMappings, scriptName, scriptMappings);
+const keepMappings = (name, mappings) => {
+  MapPrototypeDelete(keptMappings, name);
+  MapPrototypeSet(keptMappings, name, mappings);
+  mappingsAdded = true;
+};
+
+// addFile notes a file of the current run and its mappings.
+const addFile = (name, file, mappings) => {
+  if (scriptFiles === undefined) scriptFiles = new NativeMap();
+  MapPrototypeSet(scriptFiles, name, file);
+  if (mappings !== "") keepMappings(name, mappings);
+};
+
+// limitMappings drops the mappings of the oldest runs.
+const limitMappings = () => {
   let total = 0;
   const all = newList();
   const entries = MapPrototypeEntries(keptMappings);
@@ -279,7 +294,10 @@ const keepMappings = () => {
 
 const endScript = (ran) => {
   renameStacks();
-  if (ran && scriptMappings !== "") keepMappings();
+  if (ran && scriptMappings !== "") keepMappings(scriptName, scriptMappings);
+  if (mappingsAdded) limitMappings();
+  mappingsAdded = false;
   scriptName = scriptFile = scriptMappings = "";
+  scriptFiles = undefined;
   mappingIndexes = undefined;
 };

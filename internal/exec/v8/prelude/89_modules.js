@@ -18,9 +18,9 @@ const isNamespace = (value) => WeakMapPrototypeGet(namespaces, value) === true;
 const addBundle = (bundle) => {
   for (let i = 0; i < bundle.modules.length; i++) {
     const module = bundle.modules[i];
+    if (hasOwn(module, "file")) addFile(moduleName(module.id), module.file, hasOwn(module, "mappings") ? module.mappings : "");
     if (MapPrototypeHas(loadedModules, module.id)) continue;
     MapPrototypeSet(moduleTexts, module.id, module);
-    if (hasOwn(module, "mappings")) MapPrototypeSet(keptMappings, moduleName(module.id), module.mappings);
   }
   const entries = ObjectKeys(bundle.entries);
   for (let i = 0; i < entries.length; i++) {
@@ -65,13 +65,25 @@ const idOf = (specifier, fn) => {
   throw moduleError(`Cannot find module '${specifier}': only modules whose names are constants in the script, in import statements or import("NAME"), are loaded`, fn);
 };
 
+// provides reports whether an evaluated module has an export. Each module of CommonJS has default.
+const provides = ({ isESM, module: { exports } }, name) => (name === "default" && !isESM) || (isObject(exports) && hasOwn(exports, name));
+
+const missingExport = (specifier, name) => new NativeSyntaxError(`The requested module '${specifier}' does not provide an export named '${name}'`);
+
 const newRequire = (id, text) => {
   const require = (specifier) => {
     specifier = NativeString(specifier);
     const target = hasOwn(text, "imports") && hasOwn(text.imports, specifier) ? text.imports[specifier] : undefined;
     if (target !== undefined) {
-      if (StringPrototypeStartsWith(target, "node:")) return builtinOf(target, require).default;
-      return loadModule(StringPrototypeStartsWith(target, "entry:") ? idOf(StringPrototypeSlice(target, 6), require) : target, require).module.exports;
+      const loaded = loadModule(StringPrototypeStartsWith(target, "entry:") ? idOf(StringPrototypeSlice(target, 6), require) : target, require);
+      // The exports of a module that imports this one while it is evaluated are not complete.
+      if (hasOwn(text, "names") && hasOwn(text.names, specifier) && loaded.module.loaded) {
+        const names = text.names[specifier];
+        for (let i = 0; i < names.length; i++) {
+          if (!provides(loaded, names[i])) throw hideFrames(missingExport(specifier, names[i]), require);
+        }
+      }
+      return StringPrototypeStartsWith(target, "node:") ? loaded.module.exports.default : loaded.module.exports;
     }
     if (hasOwn(text, "problems") && hasOwn(text.problems, specifier)) throw moduleError(`Cannot find module '${specifier}': ${text.problems[specifier]}`, require);
     throw moduleError(`Cannot find module '${specifier}' in ${moduleName(id)}: only modules whose names are constants in the code are loaded`, require);
@@ -83,7 +95,7 @@ const newRequire = (id, text) => {
 // through others. If a module throws, the next import evaluates it again.
 const loadModule = (id, fn) => {
   if (StringPrototypeStartsWith(id, "node:")) {
-    return { __proto__: null, isESM: true, module: { __proto__: null, exports: builtinOf(id, fn) }, namespace: undefined };
+    return { __proto__: null, isESM: true, module: { __proto__: null, exports: builtinOf(id, fn), loaded: true }, namespace: undefined };
   }
   const known = MapPrototypeGet(loadedModules, id);
   if (known !== undefined) return known;
@@ -93,8 +105,12 @@ const loadModule = (id, fn) => {
   const loaded = { __proto__: null, isESM: hasOwn(text, "esm"), module, namespace: undefined };
   MapPrototypeSet(loadedModules, id, loaded);
   try {
-    const body = host.compile(moduleName(id), `(function (exports, require, module) {\n${text.code}\n})`);
-    ReflectApply(body, loaded.isESM ? undefined : module.exports, [module.exports, newRequire(id, text), module]);
+    if (hasOwn(text, "json")) {
+      module.exports = JSONParse(text.code);
+    } else {
+      const body = host.compile(moduleName(id), `(function (exports, require, module) {\n${text.code}\n})`);
+      ReflectApply(body, loaded.isESM ? undefined : module.exports, [module.exports, newRequire(id, text), module]);
+    }
     module.loaded = true;
   } catch (error) {
     MapPrototypeDelete(loadedModules, id);
@@ -163,7 +179,7 @@ const loadModules = (plan) => {
     for (let n = 0; n < names.length; n++) {
       const name = names[n];
       if (name !== "*" && !hasOwn(namespace, name)) {
-        throw hideFrames(new NativeSyntaxError(`The requested module '${specifier}' does not provide an export named '${name}'`), loadModules);
+        throw hideFrames(missingExport(specifier, name), loadModules);
       }
       values[values.length] = name === "*" ? namespace : namespace[name];
     }
