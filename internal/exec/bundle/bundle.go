@@ -44,7 +44,7 @@ type Module struct {
 	// JSON reports that Code is JSON.
 	JSON bool `json:"json,omitempty"`
 	// File is the path of a file of a run; empty for modules of packages. Mappings are the
-	// mappings of a source map from Code to the file.
+	// mappings of a source map from Code to the file, empty if positions are not known.
 	File     string `json:"file,omitempty"`
 	Mappings string `json:"mappings,omitempty"`
 	// ESM reports that the module has import or export statements. Others have the form of
@@ -59,7 +59,8 @@ type Module struct {
 	Problems map[string]string `json:"problems,omitempty"`
 }
 
-// Encode returns the canonical JSON of a bundle.
+// Encode returns the canonical JSON of a bundle. If the bundle is larger than MaxBundle, it first
+// drops the mappings of all modules: stack traces then name the files without positions.
 func (b *Bundle) Encode() ([]byte, error) {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
@@ -67,10 +68,21 @@ func (b *Bundle) Encode() ([]byte, error) {
 	if err := e.Encode(b); err != nil {
 		return nil, fmt.Errorf("encode a bundle: %w", err)
 	}
+	if out.Len() > MaxBundle && b.dropMappings() {
+		return b.Encode()
+	}
 	if out.Len() > MaxBundle {
 		return nil, &Error{fmt.Sprintf("the modules have %d bytes together, at most %d are allowed: import fewer or smaller packages", out.Len(), MaxBundle)}
 	}
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
+}
+
+func (b *Bundle) dropMappings() (found bool) {
+	for i := range b.Modules {
+		found = found || b.Modules[i].Mappings != ""
+		b.Modules[i].Mappings = ""
+	}
+	return found
 }
 
 // Decode decodes a bundle.

@@ -266,11 +266,11 @@ const keepMappings = (name, mappings) => {
   mappingsAdded = true;
 };
 
-// addFile notes a file of the current run and its mappings.
+// addFile notes a file of the current run and its mappings, "" if they are not known.
 const addFile = (name, file, mappings) => {
   if (scriptFiles === undefined) scriptFiles = new NativeMap();
   MapPrototypeSet(scriptFiles, name, file);
-  if (mappings !== "") keepMappings(name, mappings);
+  keepMappings(name, mappings);
 };
 
 // limitMappings drops the mappings of the oldest runs.
