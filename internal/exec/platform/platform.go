@@ -17,6 +17,7 @@
 //   - keys.go: keys with a private and a public part, in all formats
 //   - rsakeys.go: generates RSA keys
 //   - signature.go: signatures, key agreement, RSA-OAEP
+//   - unsalted.go: signatures of RSA-PSS without a salt
 //   - compression.go: the formats of compressed content
 //   - decoding.go: the encodings of text besides UTF-8
 //   - body.go: encodes and decodes the bodies of requests and responses

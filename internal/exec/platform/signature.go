@@ -55,7 +55,11 @@ func computeSignature(in [][]byte) (Result, error) {
 			break
 		}
 		var length int
-		if length, err = saltLength(in[2]); err == nil {
+		switch length, err = saltLength(in[2]); {
+		case err != nil:
+		case length == 0:
+			signature, err = signUnsalted(k, h, sum)
+		default:
 			signature, err = rsa.SignPSS(bytes.NewReader(in[5]), k, h, sum, &rsa.PSSOptions{SaltLength: length})
 		}
 	case *ecdsa.PrivateKey:
@@ -66,12 +70,11 @@ func computeSignature(in [][]byte) (Result, error) {
 	return Result{Bytes: signature}, named(err, "sign")
 }
 
-// saltLength reads the length of the salt of RSA-PSS in bytes. crypto/rsa has no signatures
-// without a salt: it takes 0 for any length.
+// saltLength reads the length of the salt of RSA-PSS in bytes.
 func saltLength(text []byte) (int, error) {
 	length, err := strconv.Atoi(string(text))
-	if err == nil && length <= 0 {
-		err = &Error{"NotSupportedError", "RSA-PSS needs a salt of at least 1 byte"}
+	if err == nil && length < 0 {
+		err = &Error{"OperationError", "The length of a salt is not negative"}
 	}
 	return length, err
 }
@@ -125,6 +128,9 @@ func verifySignature(in [][]byte) (Result, error) {
 		length, err := saltLength(in[2])
 		if err != nil {
 			return Result{}, err
+		}
+		if length == 0 {
+			return verdict(verifyUnsalted(k, h, sum, signature)), nil
 		}
 		return verdict(rsa.VerifyPSS(k, h, sum, signature, &rsa.PSSOptions{SaltLength: length}) == nil), nil
 	case *ecdsa.PublicKey:

@@ -93,6 +93,11 @@ const a = { name: "AES-GCM", iv: data };
 const w = await crypto.subtle.wrapKey("jwk", h, k, a);
 const u = await crypto.subtle.unwrapKey("jwk", w, k, a, { name: "HMAC", hash: "SHA-256", length: 24 }, true, ["sign"]);
 hex(await crypto.subtle.exportKey("raw", u))`, "616263"},
+		{`const p = await crypto.subtle.generateKey({ name: "RSA-PSS", hash: "SHA-256", modulusLength: 1024, publicExponent: new Uint8Array([3]) }, true, ["sign", "verify"]);
+const unsalted = { name: "RSA-PSS", saltLength: 0 };
+const first = await crypto.subtle.sign(unsalted, p.privateKey, data);
+[hex(first) === hex(await crypto.subtle.sign(unsalted, p.privateKey, data)), await crypto.subtle.verify(unsalted, p.publicKey, first, data),
+  await crypto.subtle.verify({ name: "RSA-PSS", saltLength: 1 }, p.publicKey, first, data)].join()`, "true,true,false"},
 		{`const e = await crypto.subtle.generateKey({ name: "ECDSA", namedCurve: "P-256" }, true, ["sign", "verify"]);
 await crypto.subtle.verify({ name: "ECDSA", hash: "SHA-256" }, e.publicKey, await crypto.subtle.sign({ name: "ECDSA", hash: "SHA-256" }, e.privateKey, data), data)`, "true"},
 	} {
