@@ -20,6 +20,7 @@ var decodingFunctions = map[string]function{
 	"decodeWithTable": {3, func(in [][]byte) (Result, error) {
 		return decodeWithTable(string(in[0]), string(in[1]) == "last", in[2])
 	}},
+	"decodeISO2022JP": {3, decodeISO2022JP},
 }
 
 // encodingName returns the name that the Encoding standard has for a label in lower case without

@@ -20,6 +20,7 @@
 //   - unsalted.go: signatures of RSA-PSS without a salt
 //   - compression.go: the formats of compressed content
 //   - decoding.go: the encodings of text besides UTF-8
+//   - iso2022jp.go: the encoding ISO-2022-JP, whose bytes mean what earlier ones select
 //   - body.go: encodes and decodes the bodies of requests and responses
 package platform
 

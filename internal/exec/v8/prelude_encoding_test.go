@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"daybook/internal/exec/v8"
 )
 
 // each evaluates expressions in isolates of both kinds and compares what they print. A thrown error
@@ -121,5 +123,28 @@ console.log(copy.a[1].b, copy.m, copy.d, copy.r, copy.u);`
 				}
 			}
 		})
+	}
+}
+
+// A decoder of a stream in ISO-2022-JP keeps what earlier bytes select, and no bytes: each part
+// costs what it is long, however much text came before.
+func TestStreamOfISO2022JP(t *testing.T) {
+	const decode = `
+const part = Uint8Array.from({ length: 1001 }, (_, i) => (i % 2 === 0 ? 0x24 : 0x22));
+const decoder = new TextDecoder("iso-2022-jp", { fatal: true });
+decoder.decode(Uint8Array.of(0x1b, 0x24, 0x42), { stream: true });
+let length = 0;
+for (let i = 0; i < parts; i++) length += decoder.decode(part, { stream: true }).length;
+length;`
+	few := run(t, v8.Config{}, "const parts = 2;"+decode)
+	many := run(t, v8.Config{}, "const parts = 2000;"+decode)
+	if few.text != "1001" || many.text != "1001000" {
+		t.Errorf("decoded %s and %s characters", few.text, many.text)
+	}
+	if len(many.heap) > len(few.heap)+100_000 {
+		t.Errorf("after 2 kB the heap has %d bytes, after 2 MB %d", len(few.heap), len(many.heap))
+	}
+	if got := run(t, v8.Config{Heap: many.heap}, `decoder.decode(Uint8Array.of(0x24, 0x22, 0x1b, 0x28, 0x42, 0x61))`).text; got != "あa" {
+		t.Errorf("the next run decodes %q", got)
 	}
 }

@@ -1,8 +1,7 @@
 // The encodings of text besides UTF-8, for TextDecoder.
 //
-// A state is {pending, shown, started}: the bytes that wait for the rest of a character, the
-// length of the text that they have given so far, and whether there was any text. Bytes of ISO-2022-JP
-// mean what earlier ones say, so all of them wait.
+// A state is {pending, mode, started}: the bytes that wait for the rest of a character, what earlier
+// bytes of ISO-2022-JP say about later ones, and whether there was any text.
 
 const { compute, Uint8Array } = platform;
 const toLowerCase = platform.method("String.prototype", "toLowerCase");
@@ -23,7 +22,7 @@ const nameOf = (label) => {
   return name === "" ? undefined : name;
 };
 
-const newState = () => ({ __proto__: null, pending: new Uint8Array(0), shown: 0, started: false });
+const newState = () => ({ __proto__: null, pending: new Uint8Array(0), mode: "", started: false });
 
 // decode returns the text that bytes add, and whether some of the bytes have no meaning, as
 // {text, damaged}. The bytes must not be of a script.
@@ -32,17 +31,16 @@ const decode = (name, state, bytes, last, keepBOM) => {
   const input = new Uint8Array(before + lengthOf(bytes));
   setBytes(input, state.pending);
   setBytes(input, bytes, before);
-  const result = compute("decodeWithTable", name, last ? "last" : "", input);
+  const hasModes = name === "iso-2022-jp";
+  const result = hasModes ? compute("decodeISO2022JP", state.mode, last ? "last" : "", input) : compute("decodeWithTable", name, last ? "last" : "", input);
   const end = indexOf(result, "\n");
   const damaged = result[end - 1] === "!";
   let text = slice(result, end + 1);
-  if (name === "iso-2022-jp") {
-    const all = text;
-    text = slice(all, state.shown);
-    state.shown = all.length;
-    state.pending = input;
+  const head = slice(result, 0, damaged ? end - 1 : end);
+  if (hasModes) {
+    state.mode = head;
   } else {
-    const read = +slice(result, 0, damaged ? end - 1 : end);
+    const read = +head;
     const rest = new Uint8Array(lengthOf(input) - read);
     setBytes(rest, new Uint8Array(bufferOf(input), read));
     state.pending = rest;
