@@ -63,7 +63,7 @@ func (f *Fetcher) send(ctx context.Context, r *request, headers []header) (*http
 	}
 	if resp.StatusCode < 200 {
 		_ = resp.Body.Close()
-		return nil, messagef("the server answered with status %d", resp.StatusCode)
+		return nil, messagef(codeResponse, "the server answered with status %d", resp.StatusCode)
 	}
 	return resp, nil
 }
@@ -75,7 +75,8 @@ var errTooLong = errors.New("the body is too long")
 // decompression. held may be nil.
 func (f *Fetcher) readBody(ctx context.Context, tenant string, resp *http.Response) (body []byte, held Held, err error) {
 	limit := int64(f.opts.MaxResponseBytes)
-	var in io.Reader = &limitedReader{resp.Body, limit}
+	source := &endReader{from: resp.Body}
+	var in io.Reader = &limitedReader{source, limit}
 	expected := limit
 	switch encoding := strings.ToLower(strings.TrimSpace(strings.Join(resp.Header.Values("Content-Encoding"), ","))); encoding {
 	case "", "identity":
@@ -94,18 +95,18 @@ func (f *Fetcher) readBody(ctx context.Context, tenant string, resp *http.Respon
 		}
 		unzipped, err := gzip.NewReader(io.MultiReader(bytes.NewReader(first), in))
 		if err != nil {
-			return nil, nil, encodingError(err)
+			return nil, nil, encodingError(err, source)
 		}
 		in = &limitedReader{unzipped, limit}
 	default:
-		return nil, nil, messagef("the body of the response has the content encoding %.40q, which was not asked for", encoding)
+		return nil, nil, messagef(codeResponse, "the body of the response has the content encoding %.40q, which was not asked for", encoding)
 	}
 	var buf bytes.Buffer
 	n, err := io.CopyN(&buf, in, smallBody)
 	if err == nil && n == smallBody {
 		if f.opts.Memory != nil {
 			if held, err = f.opts.Memory.Take(ctx, tenant, expected*bodyCopies); err != nil {
-				return nil, nil, message(err.Error())
+				return nil, nil, messagef(codeMemory, "%s", err)
 			}
 		}
 		_, err = io.Copy(&buf, in)
@@ -114,17 +115,31 @@ func (f *Fetcher) readBody(ctx context.Context, tenant string, resp *http.Respon
 		if held != nil {
 			held.Release()
 		}
-		return nil, nil, encodingError(err)
+		return nil, nil, encodingError(err, source)
 	}
 	return buf.Bytes(), held, nil
 }
 
-// encodingError returns err, with other words for errors of the gzip format.
-func encodingError(err error) error {
-	if errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) || strings.HasPrefix(err.Error(), "flate: ") {
-		return messagef("the body of the response is not the gzip that its header announces")
+// encodingError returns err, with other words for errors of the gzip format: also if the body
+// arrived, but its gzip has no end.
+func encodingError(err error, body *endReader) error {
+	isCut := body.hasEnded && (errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF))
+	if isCut || errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) || strings.HasPrefix(err.Error(), "flate: ") {
+		return messagef(codeResponse, "the body of the response is not the gzip that its header announces")
 	}
 	return err
+}
+
+// endReader notes whether its source was read to the end.
+type endReader struct {
+	from     io.Reader
+	hasEnded bool
+}
+
+func (r *endReader) Read(p []byte) (int, error) {
+	n, err := r.from.Read(p)
+	r.hasEnded = r.hasEnded || err == io.EOF //nolint:errorlint // as readers return it
+	return n, err                            //nolint:wrapcheck // io.EOF must stay as it is
 }
 
 // limitedReader returns errTooLong after n bytes, if more follow.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -175,7 +176,11 @@ type Hop struct {
 func (f *Fetcher) Fetch(ctx context.Context, c Caller, text []byte) Result {
 	r, err := decodeRequest(text, f.opts)
 	if err != nil {
-		return Result{Outcome: Failed, Text: []byte("fetch: " + err.Error())}
+		code := codeRequest
+		if own, ok := errors.AsType[*message](err); ok {
+			code = own.code
+		}
+		return Result{Outcome: Failed, Text: []byte(withCode("fetch: "+err.Error(), code))}
 	}
 	ctx, stop := context.WithTimeoutCause(ctx, f.opts.Timeout, errTimeout)
 	defer stop()
@@ -300,15 +305,15 @@ func isRedirect(status int) bool {
 func (x *exchange) follow(r *request, status int, location string) error {
 	switch {
 	case r.redirect == redirectError:
-		return messagef("the server answered with a redirect, and the request has redirect: %q", redirectError)
+		return messagef(codeRedirect, "the server answered with a redirect, and the request has redirect: %q", redirectError)
 	case len(x.hops) > maxRedirects:
-		return messagef("there are more than %d redirects", maxRedirects)
+		return messagef(codeRedirect, "there are more than %d redirects", maxRedirects)
 	case x.hider().contains(location):
-		return messagef("the redirect of the server contains a secret that was added to the request")
+		return messagef(codeRedirect, "the redirect of the server contains a secret that was added to the request")
 	}
 	next, err := parseTarget(location, r.target)
 	if err != nil {
-		return messagef("the server's redirect cannot be followed: %s", err)
+		return messagef(codeRedirect, "the server's redirect cannot be followed: %s", err)
 	}
 	dropped := []string{}
 	isPost := (status == http.StatusMovedPermanently || status == http.StatusFound) && r.method == "POST"

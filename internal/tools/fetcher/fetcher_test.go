@@ -133,14 +133,14 @@ func TestRedirects(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	res := mustFail(t, f, request{URL: s.String() + "/9"}, "fetch denied by policy: GET "+s.String()+"/7 is not allowed")
-	if !strings.HasSuffix(string(res.Text), "; it was redirected from "+s.String()+"/9") || len(res.Hops) != 3 || res.Hops[1].Status != 302 || !res.Hops[1].Allowed || res.Hops[2].Allowed {
+	if !strings.HasSuffix(string(res.Text), "; it was redirected from "+s.String()+"/9 [ERR_FETCH_DENIED]") || len(res.Hops) != 3 || res.Hops[1].Status != 302 || !res.Hops[1].Allowed || res.Hops[2].Allowed {
 		t.Errorf("%s %+v", res.Text, res.Hops)
 	}
 	f = newFetcher(t, nil)
 	if got := must(t, f, request{URL: s.String() + "/20"}); got.Status != 200 {
 		t.Errorf("20 redirects: %+v", got)
 	}
-	mustFail(t, f, request{URL: s.String() + "/21"}, "there are more than 20 redirects")
+	mustFail(t, f, request{URL: s.String() + "/21"}, "there are more than 20 redirects; it was redirected from "+s.String()+"/21 [ERR_FETCH_REDIRECT]")
 	if got := must(t, f, request{URL: s.String() + "/3", Redirect: "manual"}); got.Status != 302 || got.header("location") != "/2" || got.Redirected {
 		t.Errorf("manual: %+v", got)
 	}
@@ -245,6 +245,9 @@ func TestCaps(t *testing.T) {
 		case "/nogzip":
 			w.Header().Set("Content-Encoding", "gzip")
 			_, _ = w.Write([]byte("not gzip at all"))
+		case "/tiny":
+			w.Header().Set("Content-Encoding", "gzip")
+			_, _ = w.Write([]byte("not gzip"))
 		case "/cut":
 			w.Header().Set("Content-Encoding", "gzip")
 			var b bytes.Buffer
@@ -260,8 +263,8 @@ func TestCaps(t *testing.T) {
 	f := newFetcher(t, func(o *fetcher.Options) { o.MaxResponseBytes, o.MaxRequestBytes, o.MaxHeaderBytes = 200000, 100, 4<<10 })
 	for path, want := range map[string]string{
 		"/long": "longer than 200000 bytes", "/endless": "longer than 200000 bytes", "/bomb": "longer than 200000 bytes", "/members": "longer than 200000 bytes",
-		"/headers": "the headers of the response are longer than 4096 bytes", "/short": "ended the connection before the end",
-		"/nogzip": "not the gzip that its header announces", "/cut": "ended the connection before the end", "/br": `content encoding "br"`, "/double": `content encoding "gzip, gzip"`,
+		"/headers": "the headers of the response are longer than 4096 bytes [ERR_FETCH_TOO_LARGE]", "/short": "ended the connection before the end of the response [ECONNRESET]",
+		"/nogzip": "not the gzip that its header announces [ERR_FETCH_RESPONSE]", "/tiny": "not the gzip that its header announces", "/cut": "not the gzip that its header announces", "/br": `content encoding "br"`, "/double": `content encoding "gzip, gzip"`,
 	} {
 		mustFail(t, f, request{URL: s.URL + path}, want)
 	}
@@ -274,7 +277,7 @@ func TestCaps(t *testing.T) {
 	if got := must(t, f, request{Method: "HEAD", URL: s.URL + "/gzip"}); got.Body != nil {
 		t.Errorf("HEAD of gzip: %+v", got)
 	}
-	mustFail(t, f, request{Method: "POST", URL: s.URL, Body: map[string]any{"text": strings.Repeat("x", 101)}}, "the body of the request has 101 bytes, at most 100 are allowed")
+	mustFail(t, f, request{Method: "POST", URL: s.URL, Body: map[string]any{"text": strings.Repeat("x", 101)}}, "the body of the request has 101 bytes, at most 100 are allowed [ERR_FETCH_TOO_LARGE]")
 	mustFail(t, f, request{URL: s.URL, Headers: [][2]string{{"x", strings.Repeat("x", 4<<10)}}}, "the headers of the request have more than 4096 bytes")
 	mustFail(t, f, request{URL: s.URL, Headers: slices.Repeat([][2]string{{"x", "y"}}, 201)}, "the request has 201 headers")
 }
@@ -304,7 +307,7 @@ func TestSlowServers(t *testing.T) {
 	})
 	f := newFetcher(t, func(o *fetcher.Options) { o.Timeout = 50 * time.Millisecond })
 	for _, path := range []string{"/headers", "/body"} {
-		if res := fetch(t, f, request{URL: s.URL + path}); res.Outcome != fetcher.TimedOut || !strings.Contains(string(res.Text), "no complete response within 50ms") {
+		if res := fetch(t, f, request{URL: s.URL + path}); res.Outcome != fetcher.TimedOut || !strings.Contains(string(res.Text), "no complete response within 50ms [ETIMEDOUT]") {
 			t.Errorf("%s: %s %s", path, res.Outcome, res.Text)
 		}
 	}

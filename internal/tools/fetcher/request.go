@@ -89,7 +89,7 @@ func decodeRequest(text []byte, o Options) (*request, error) {
 	case r.body != nil && (r.method == "GET" || r.method == "HEAD"):
 		return nil, fmt.Errorf("a %s request cannot have a body", r.method)
 	case len(r.body) > o.MaxRequestBytes:
-		return nil, fmt.Errorf("the body of the request has %d bytes, at most %d are allowed", len(r.body), o.MaxRequestBytes)
+		return nil, messagef(codeTooLarge, "the body of the request has %d bytes, at most %d are allowed", len(r.body), o.MaxRequestBytes)
 	}
 	return r, nil
 }
@@ -141,7 +141,7 @@ func isOwnHeader(name string) bool { return ownHeaders[name] || strings.HasPrefi
 // bytes. A script has one code point for each byte.
 func checkHeaders(list [][2]string, maxBytes int) ([]header, error) {
 	if len(list) > maxHeaders {
-		return nil, fmt.Errorf("the request has %d headers, at most %d are allowed", len(list), maxHeaders)
+		return nil, messagef(codeTooLarge, "the request has %d headers, at most %d are allowed", len(list), maxHeaders)
 	}
 	headers := make([]header, 0, len(list))
 	size := 0
@@ -158,7 +158,7 @@ func checkHeaders(list [][2]string, maxBytes int) ([]header, error) {
 			return nil, fmt.Errorf("the value of header %.100s has a character that headers cannot have", name)
 		}
 		if size += len(name) + len(value) + 4; size > maxBytes {
-			return nil, fmt.Errorf("the headers of the request have more than %d bytes", maxBytes)
+			return nil, messagef(codeTooLarge, "the headers of the request have more than %d bytes", maxBytes)
 		}
 		headers = append(headers, header{name, value})
 	}

@@ -19,7 +19,7 @@ const maxURL = 8 << 10
 // the text.
 func parseTarget(text string, base *url.URL) (*url.URL, error) {
 	if len(text) > maxURL {
-		return nil, fmt.Errorf("the URL is longer than %d bytes", maxURL)
+		return nil, messagef(codeTooLarge, "the URL is longer than %d bytes", maxURL)
 	}
 	text, err := escapeURL(text)
 	if err != nil {
@@ -59,7 +59,7 @@ func parseTarget(text string, base *url.URL) (*url.URL, error) {
 	}
 	u = &url.URL{Scheme: u.Scheme, Host: host + port, Path: plain, RawPath: path, RawQuery: u.RawQuery, ForceQuery: u.ForceQuery}
 	if len(u.String()) > maxURL {
-		return nil, fmt.Errorf("the URL is longer than %d bytes", maxURL)
+		return nil, messagef(codeTooLarge, "the URL is longer than %d bytes", maxURL)
 	}
 	return u, nil
 }

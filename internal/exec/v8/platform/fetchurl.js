@@ -11,8 +11,8 @@ const parse = (text) => {
   let url;
   try {
     url = new URL(text);
-  } catch {
-    throw new TypeError(`Failed to parse URL from ${text}`);
+  } catch (cause) {
+    throw new TypeError(`Failed to parse URL from ${text}`, { __proto__: null, cause });
   }
   return { __proto__: null, href: hrefOf(url), hasCredentials: usernameOf(url) !== "" || passwordOf(url) !== "" };
 };

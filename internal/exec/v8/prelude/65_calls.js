@@ -160,11 +160,12 @@ const callTool = (server, tool, given, caller) => {
 const startFetch = (request, fail, resolve, reject) => {
   const prepare = () => {
     callableServers();
-    if (!mayFetch) throw fail("fetch is disabled: the operator enables it with --fetch-policy");
+    if (!mayFetch) throw fail("fetch is disabled: the operator enables it with --fetch-policy [ERR_FETCH_DISABLED]");
+    if (callsMade >= mostCalls) throw fail(`fetch: a run makes at most ${mostCalls} requests and calls of tools [ERR_FETCH_CALLS]`);
     const { method, url, redirect, headers, body } = request;
     let text = JSONStringify({ __proto__: null, method, url, redirect, headers });
     if (body !== undefined) text = `${StringPrototypeSlice(text, 0, -1)},"body":${compute("encodeBody", body)}}`;
-    if (isTooLong(text)) throw fail("fetch: the request is longer than 1 MiB, as JSON with its body");
+    if (isTooLong(text)) throw fail("fetch: the request is longer than 1 MiB, as JSON with its body [ERR_FETCH_TOO_LARGE]");
     return text;
   };
   makeCall(fetchServer, fetchTool, prepare, fail, (answer) => {
@@ -174,7 +175,7 @@ const startFetch = (request, fail, resolve, reject) => {
       response = { __proto__: null, status, statusText, url, redirected, headers, body: undefined };
       if (body !== null) response.body = hasOwn(body, "text") ? compute("decodeText", body.text) : compute("decodeBase64", body.base64);
     } catch {
-      reject(fail("fetch: the answer is malformed"));
+      reject(fail("fetch: the answer is malformed [ERR_FETCH_RESPONSE]"));
       return;
     }
     resolve(response);
