@@ -48,8 +48,12 @@ typedef struct {
   daybook_bytes text;  // owned by the isolate, valid until its next call
   int line, column;    // of a syntax error, 1-based, 0 = unknown
   int timers_cancelled;  // timers of this and earlier runs, cancelled because the run failed
-  int globals_refused;   // values of the run that the global object did not accept
-  int globals_hidden;    // values whose names an earlier run declared with let, const or class
+  // Names of values of the run, each followed by a zero byte, owned as text is: values that
+  // the global object did not accept, and values whose names an earlier run declared with
+  // let, const or class.
+  daybook_bytes globals_refused;
+  daybook_bytes globals_hidden;
+  daybook_bytes global_change;  // why it accepted no new property; empty if it did
   size_t peak_heap;    // bytes, sampled at the start, before each collection and at the end
   int beyond_limit;    // the run used the headroom, and its heap is still close to the limit
   int above_limit;     // the run used the headroom, and its heap is larger than the limit

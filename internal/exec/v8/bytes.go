@@ -9,6 +9,7 @@ import "C"
 import (
 	"math"
 	"runtime/cgo"
+	"strings"
 	"time"
 	"unsafe"
 
@@ -51,6 +52,17 @@ func daybook_artifact(output C.uintptr_t, clock C.double, name, mime, content C.
 // goBytes returns a view of b, which is valid during the call from or to C.
 func goBytes(b C.daybook_bytes) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(b.data)), int(b.size))
+}
+
+// splitNames returns names that each end in a zero byte.
+func splitNames(b C.daybook_bytes) []string {
+	var names []string
+	for rest := string(goBytes(b)); rest != ""; {
+		var name string
+		name, rest, _ = strings.Cut(rest, "\x00")
+		names = append(names, name)
+	}
+	return names
 }
 
 //export daybook_call

@@ -33,7 +33,10 @@ func TestGlobals(t *testing.T) {
 		{"setters of prototypes", "let called = 0; Object.defineProperty(Object.prototype, 'n', {set() { called++ }}); Object.defineProperty(Object.prototype, 'resources', {set() { called++ }})", "n + prompt.resources.length + ' ' + called", "2 0"},
 		{"a JSON of its own", "JSON.parse = () => { throw 1 }; Array.prototype[Symbol.iterator] = null", "n", "1"},
 		{"read-only", "Object.defineProperty(globalThis, 'n', {value: 'own'})", "n", "own"},
-		{"frozen", "Object.preventExtensions(globalThis)", "typeof n", "undefined"},
+		{"not extensible", "Object.preventExtensions(globalThis)", "typeof n", "undefined"},
+		{"sealed", "Object.seal(globalThis)", "typeof n", "undefined"},
+		{"frozen", "Object.freeze(globalThis)", "typeof n", "undefined"},
+		{"an own value in a sealed object", "globalThis.n = 0; Object.seal(globalThis)", "n + typeof prompt", "1undefined"},
 	} {
 		for _, plain := range []bool{false, true} {
 			if plain && test.before != "" {
@@ -52,13 +55,20 @@ func TestGlobals(t *testing.T) {
 			if got.Status != v8.Completed || got.text != test.want {
 				t.Errorf("%s (plain: %t): %v: %q, want %q", test.name, plain, got.Status, got.text, test.want)
 			}
-			refused := map[string]int{"read-only": 1, "fixed accessors": 1, "frozen": 2}[test.name]
-			if got.GlobalsRefused != refused {
-				t.Errorf("%s: %d values were refused, want %d", test.name, got.GlobalsRefused, refused)
+			refused := map[string]string{
+				"read-only": "n", "fixed accessors": "n", "not extensible": "prompt,n: prevented extensions of globalThis", "sealed": "prompt,n: sealed globalThis",
+				"frozen": "prompt,n: froze globalThis", "an own value in a sealed object": "prompt: sealed globalThis",
+			}[test.name]
+			text := strings.Join(got.GlobalsRefused, ",")
+			if got.GlobalChange != "" {
+				text += ": " + got.GlobalChange
 			}
-			hidden := map[string]int{"let of an earlier run": 1, "const of an earlier run": 1, "class of an earlier run": 1}[test.name]
-			if got.GlobalsHidden != hidden {
-				t.Errorf("%s: %d values were hidden, want %d", test.name, got.GlobalsHidden, hidden)
+			if text != refused {
+				t.Errorf("%s: the refused values are %q, want %q", test.name, text, refused)
+			}
+			hidden := map[string]string{"let of an earlier run": "n", "const of an earlier run": "n", "class of an earlier run": "n"}[test.name]
+			if text := strings.Join(got.GlobalsHidden, ","); text != hidden {
+				t.Errorf("%s: the hidden values are %q, want %q", test.name, text, hidden)
 			}
 		}
 	}

@@ -313,12 +313,15 @@ type Result struct {
 	// TimersCancelled is the number of timers that were cancelled because the run failed:
 	// its own and those of earlier runs.
 	TimersCancelled int
-	// GlobalsRefused is the number of members of Config.Globals that could not be defined,
-	// because an earlier run made the property read-only or froze the global object.
-	GlobalsRefused int
-	// GlobalsHidden is the number of members whose names an earlier run declared with let,
-	// const or class. The script sees the declared values.
-	GlobalsHidden int
+	// GlobalsRefused are the names of members of Config.Globals that could not be defined,
+	// because an earlier run made the property read-only or changed the global object.
+	GlobalsRefused []string
+	// GlobalChange is what an earlier run did to the global object, such as "froze
+	// globalThis", if some names are in GlobalsRefused because it accepts no new properties.
+	GlobalChange string
+	// GlobalsHidden are the names of members that an earlier run declared with let, const or
+	// class. The script sees the declared values.
+	GlobalsHidden []string
 	// PeakHeap is the maximum size of V8's heap before any garbage collection, in bytes.
 	PeakHeap int64
 	// BeyondLimit is set if the run started from a heap close to Config.HeapLimit, needed
@@ -422,8 +425,9 @@ func (i *Isolate) Run(script Script) (Result, error) {
 		PeakHeap:  int64(c.peak_heap),
 
 		TimersCancelled: int(c.timers_cancelled),
-		GlobalsRefused:  int(c.globals_refused),
-		GlobalsHidden:   int(c.globals_hidden),
+		GlobalsRefused:  splitNames(c.globals_refused),
+		GlobalChange:    string(goBytes(c.global_change)),
+		GlobalsHidden:   splitNames(c.globals_hidden),
 		BeyondLimit:     c.beyond_limit != 0,
 		AboveLimit:      c.above_limit != 0,
 		Clock:           fromMillis(float64(c.clock_ms)),

@@ -81,6 +81,7 @@ struct daybook_isolate {
   size_t headroom = 0;
   bool used_headroom = false;
   std::string text;  // backs daybook_result.text
+  std::string globals_refused, globals_hidden, global_change;  // back members of daybook_result
   std::vector<daybook::ListedGlobal> globals;  // set by daybook_list_globals
   std::string texts[4];  // back daybook_global
   std::vector<daybook::OfferedModule> wasm;

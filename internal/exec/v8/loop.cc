@@ -1,4 +1,5 @@
 // One run: evaluates the source, then runs the event loop until the run ends.
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
@@ -30,6 +31,9 @@ class Run {
   void execute(daybook_script script, daybook_bytes servers, daybook_bytes globals, bool node_globals) {
     d_->pending_calls = 0;
     d_->regexps = 0;
+    d_->globals_refused.clear();
+    d_->globals_hidden.clear();
+    d_->global_change.clear();
     Local<v8::String> callable, name, file, mappings;
     if (!string_of(servers, &callable) || !string_of(script.name, &name) || !string_of(script.file, &file) ||
         !string_of(script.mappings, &mappings)) {
@@ -86,16 +90,34 @@ class Run {
       Local<v8::Name> key = name.As<v8::Name>();
       for (const auto& other : declared) {
         v8::HandleScope inner(isolate_);
-        if (other.Get(isolate_)->StrictEquals(key)) result_->globals_hidden++;
+        if (other.Get(isolate_)->StrictEquals(key)) add_name(&d_->globals_hidden, name);
       }
       if (global->CreateDataProperty(context_, key, value).FromMaybe(false)) continue;
       // A property that var or function declared is not configurable. This sets its value
       // and keeps its attributes.
       v8::PropertyDescriptor descriptor(value);
-      if (!global->DefineProperty(context_, key, descriptor).FromMaybe(false)) result_->globals_refused++;
+      if (!global->DefineProperty(context_, key, descriptor).FromMaybe(false)) add_name(&d_->globals_refused, name);
       if (is_stopped()) return false;
     }
-    return true;
+    if (!d_->globals_refused.empty()) d_->global_change = global_change();
+    return !is_stopped();
+  }
+
+  // Appends a name and a zero byte to a list.
+  void add_name(std::string* list, Local<Value> name) {
+    bool cut = false;
+    std::string text = to_utf8(isolate_, name.As<v8::String>(), kTextLimit, &cut);
+    std::replace(text.begin(), text.end(), '\0', ' ');
+    list->append(text).push_back('\0');
+  }
+
+  // Returns what an earlier run did to the global object, so that it accepts no new
+  // properties; empty if it accepts them.
+  std::string global_change() {
+    Local<Value> text;
+    bool cut = false;
+    if (!call_entry(d_, context_, "globalChange", 0, nullptr).ToLocal(&text) || !text->FullIsString()) return {};
+    return to_utf8(isolate_, text.As<v8::String>(), kTextLimit, &cut);
   }
 
   // Reports whether a script has no syntax error. V8 cannot compile a script for REPL mode
@@ -135,7 +157,10 @@ class Run {
         conclude_stopped();
       } else {
         result_->status = DAYBOOK_EXCEPTION;
-        set_text("TypeError: import statements cannot declare names here: an earlier run froze globalThis; use await import(\"NAME\"), or reset the heap");
+        std::string change = global_change();
+        if (change.empty()) change = "made globalThis.__daybookImports read-only";
+        set_text("TypeError: import statements cannot declare names here, because an earlier run " + change +
+                 "; use await import(\"NAME\"), or run without the heap");
       }
       return false;
     }
@@ -558,6 +583,9 @@ extern "C" void daybook_run(daybook_isolate* d, daybook_script script, daybook_b
   result->beyond_limit = d->used_headroom && near_limit(d, used);
   result->above_limit = d->used_headroom && used > d->heap_limit;
   result->text = {d->text.data(), d->text.size()};
+  result->globals_refused = {d->globals_refused.data(), d->globals_refused.size()};
+  result->globals_hidden = {d->globals_hidden.data(), d->globals_hidden.size()};
+  result->global_change = {d->global_change.data(), d->global_change.size()};
   result->peak_heap = d->peak_heap;
   result->clock_ms = d->clock_ms;
   result->noted = d->noted;

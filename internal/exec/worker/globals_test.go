@@ -61,41 +61,45 @@ func TestGlobals(t *testing.T) {
 	}
 }
 
-// TestRefusedGlobals checks the warning of a run whose global object does not accept the values.
-func TestRefusedGlobals(t *testing.T) {
+// TestGlobalsWarnings checks the warnings of runs whose global object does not accept the values, or
+// whose heap declares their names: they name the values, what an earlier run did, and what to do.
+func TestGlobalsWarnings(t *testing.T) {
 	t.Parallel()
 	pool := worker.New(worker.Options{Idle: 1})
 	defer pool.Close()
-	before, err := pool.Run(t.Context(), patient("Object.freeze(globalThis); 1"), discard)
-	if err != nil || before.Status != events.StatusCompleted {
-		t.Fatalf("%+v, %v", before, err)
-	}
-	task := patient("typeof a")
-	task.Heap, task.Globals = before.Heap, []byte(`{"a":1}`)
-	o, err := pool.Run(t.Context(), task, discard)
-	if err != nil || o.Result == nil || *o.Result != "undefined" {
-		t.Fatalf("%+v, %v", o, err)
-	}
-	// The first warning is about the frozen objects of the heap.
-	if len(o.Warnings) != 2 || !strings.Contains(o.Warnings[1], "globalThis refused 1 of the values") {
-		t.Errorf("it warns %q", o.Warnings)
-	}
-}
-
-// TestHiddenGlobals checks the warning of a run whose heap declares the name of a value.
-func TestHiddenGlobals(t *testing.T) {
-	t.Parallel()
-	pool := worker.New(worker.Options{Idle: -1})
-	defer pool.Close()
-	before, err := pool.Run(t.Context(), patient("let prompt = 'spoofed'"), discard)
-	if err != nil || before.Status != events.StatusCompleted {
-		t.Fatalf("%+v, %v", before, err)
-	}
-	task := patient("prompt")
-	task.Heap, task.Globals = before.Heap, []byte(`{"prompt":"honest"}`)
-	o, err := pool.Run(t.Context(), task, discard)
-	if err != nil || o.Result == nil || *o.Result != "spoofed" || len(o.Warnings) != 1 || !strings.HasPrefix(o.Warnings[0], "an earlier run declared 1 of the names") {
-		t.Errorf("%+v, %v", o, err)
+	for _, c := range []struct {
+		before, values, script, result, warning string
+		hideNames                               bool
+	}{
+		{before: "Object.freeze(globalThis)", values: `{"a":1}`, script: "typeof a", result: "undefined",
+			warning: `globalThis does not accept the values given to this run as "a": an earlier run froze globalThis; run without the heap to give them to the script`},
+		{before: "Object.seal(globalThis)", values: `{"a":1,"b":2}`, script: "typeof a", result: "undefined",
+			warning: `globalThis does not accept the values given to this run as "a", "b": an earlier run sealed globalThis; run without the heap to give them to the script`},
+		{before: "Object.preventExtensions(globalThis)", values: `{"a":1}`, script: "typeof a", result: "undefined", hideNames: true,
+			warning: "globalThis does not accept 1 value given to this run: an earlier run prevented extensions of globalThis; run without the heap to give them to the script"},
+		{before: "Object.defineProperty(globalThis, 'a', { value: 0 })", values: `{"a":1}`, script: "a", result: "0",
+			warning: `globalThis does not accept the values given to this run as "a": an earlier run made properties of these names read-only; give the values other names, or run without the heap`},
+		{before: "let prompt = 'spoofed'", values: `{"prompt":"honest"}`, script: "prompt", result: "spoofed",
+			warning: `the script does not see the values given to this run as "prompt": an earlier run declared these names with let, const or class`},
+		{before: "let a, b", values: `{"a":1,"b":2}`, script: "typeof a", result: "undefined", hideNames: true,
+			warning: "the script does not see 2 values given to this run: an earlier run declared these names"},
+		{before: "Object.freeze(globalThis)", values: `{"` + strings.Repeat("\\n", 5000) + `":1,"` + strings.Repeat("x", 100) + `":2}`, script: "1", result: "1",
+			warning: `globalThis does not accept the values given to this run as "\n`},
+	} {
+		before, err := pool.Run(t.Context(), patient(c.before), discard)
+		if err != nil || before.Status != events.StatusCompleted {
+			t.Fatalf("%+v, %v", before, err)
+		}
+		task := patient(c.script)
+		task.Heap, task.Globals, task.HideNames = before.Heap, []byte(c.values), c.hideNames
+		o, err := pool.Run(t.Context(), task, discard)
+		if err != nil || o.Result == nil || *o.Result != c.result {
+			t.Fatalf("%+v, %v", o, err)
+		}
+		// Warnings about what the heap changed come first.
+		if len(o.Warnings) == 0 || !strings.HasPrefix(o.Warnings[len(o.Warnings)-1], c.warning) {
+			t.Errorf("%s: it warns %q", c.before, o.Warnings)
+		}
 	}
 }
 

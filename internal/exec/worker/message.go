@@ -66,6 +66,8 @@ type taskHeader struct {
 	SkipWaits bool `json:"skip_waits,omitempty"`
 	// NodeGlobals is runner.Task.NodeGlobals.
 	NodeGlobals bool `json:"node_globals,omitempty"`
+	// HideNames is runner.Task.HideNames.
+	HideNames bool `json:"hide_names,omitempty"`
 	// ListGlobals is runner.Task.ListGlobals.
 	ListGlobals bool `json:"list_globals,omitempty"`
 	// ReportTimers asks for timer frames; see runner.Task.OnTimer.

@@ -187,8 +187,23 @@ func TestImportsOfALaterRun(t *testing.T) {
 			t.Errorf("%s: %s, want %s", c.code, got, c.want)
 		}
 	}
-	if got, _ := r.run(t, heap, `Object.freeze(globalThis); 1`, nil); got != "1" {
-		t.Error(got)
+	for change, want := range map[string]string{
+		"Object.freeze(globalThis)":                                           "an earlier run froze globalThis;",
+		"Object.seal(globalThis)":                                             "an earlier run sealed globalThis;",
+		"Object.preventExtensions(globalThis)":                                "an earlier run prevented extensions of globalThis;",
+		"Object.defineProperty(globalThis, '__daybookImports', { value: 1 })": "an earlier run made globalThis.__daybookImports read-only;",
+	} {
+		got, changed := r.run(t, heap, change+"; 1", nil)
+		if got != "1" {
+			t.Fatal(got)
+		}
+		got, _ = r.run(t, changed, `import { v as another } from "npm:state@2"`, nil)
+		if want = `exception: TypeError: import statements cannot declare names here, because ` + want + ` use await import("NAME"), or run without the heap`; got != want {
+			t.Errorf("%s: %s", change, got)
+		}
+		if got, _ = r.run(t, changed, `const { v: another } = await import("npm:state@2"); another`, nil); got != "2.0.0" {
+			t.Errorf("%s: await import: %s", change, got)
+		}
 	}
 }
 
@@ -358,6 +373,18 @@ func TestHostilePackages(t *testing.T) {
 				t.Errorf("the next run returned %s", got)
 			}
 		})
+	}
+}
+
+// The error of packages that are too large for memory advises nothing about the heap of the run,
+// which has no part in it.
+func TestPackagesTooLargeForMemory(t *testing.T) {
+	t.Parallel()
+	r := newRegistry(t)
+	r.add("large", "1.0.0", nil, map[string]string{"index.js": "export default [" + strings.Repeat("a=>a,", 1_600_000) + "]"})
+	got, _ := r.run(t, nil, `import x from "large"`, nil)
+	if !strings.Contains(got, "too little memory to prepare the imported modules. Import fewer or smaller packages.") || strings.Contains(got, "heap_memory_max_mb") {
+		t.Error(got)
 	}
 }
 

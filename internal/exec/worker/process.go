@@ -243,6 +243,7 @@ func (p *process) send(t *runner.Task) error {
 		GlobalsSize:  len(t.Globals),
 		SkipWaits:    t.SkipWaits,
 		NodeGlobals:  t.NodeGlobals,
+		HideNames:    t.HideNames,
 		ListGlobals:  t.ListGlobals,
 		ReportTimers: t.OnTimer != nil,
 		FilesSize:    len(t.Files),

@@ -251,6 +251,8 @@ func (p *process) perform(ctx context.Context, t *runner.Task, lines func(contex
 	}
 	o = runner.Outcome{Status: events.StatusFailed, Reason: runner.ReasonWorkerDied, Error: "The worker process died: " + p.exitReason()}
 	switch {
+	case p.ranOutOfMemory() && t.Bundle != nil:
+		o.Reason, o.Error = runner.ReasonOutOfMemory, bundleMemoryText
 	case p.ranOutOfMemory():
 		o.Reason, o.Error = runner.ReasonOutOfMemory, outOfMemoryText
 	case p.diedOfUnreadStacks():
@@ -261,6 +263,9 @@ func (p *process) perform(ctx context.Context, t *runner.Task, lines func(contex
 	if used := p.memory.killedAt.Load(); used > 0 {
 		o.Reason = runner.ReasonOutOfMemory
 		o.Error = fmt.Sprintf("Out of memory: the worker process used %d MiB, and %d MiB are allowed at this heap limit. Try increasing heap_memory_max_mb.", used>>20, resident>>20)
+		if t.Bundle != nil {
+			o.Error = bundleMemoryText
+		}
 	}
 	if call, ok := p.sandboxViolation(); ok {
 		o.Reason, o.Error = runner.ReasonSandboxViolation, "sandbox violation: "+call

@@ -11,6 +11,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -423,11 +424,11 @@ func (s *server) run(j *job) error {
 	if r.Finalized {
 		end.Nondeterministic = append(end.Nondeterministic, events.RanFinalizer)
 	}
-	if r.GlobalsRefused > 0 {
-		end.Warnings = append(end.Warnings, refusedText(r.GlobalsRefused))
+	if len(r.GlobalsRefused) > 0 {
+		end.Warnings = append(end.Warnings, refusedText(j.describeValues(r.GlobalsRefused), r.GlobalChange))
 	}
-	if r.GlobalsHidden > 0 {
-		end.Warnings = append(end.Warnings, hiddenText(r.GlobalsHidden))
+	if len(r.GlobalsHidden) > 0 {
+		end.Warnings = append(end.Warnings, hiddenText(j.describeValues(r.GlobalsHidden)))
 	}
 	end.End = endOf(r.Status)
 	text := ""
@@ -505,15 +506,37 @@ func (s *server) listGlobals(j *job, sink *lineSink, isolate *v8.Isolate) error 
 // in bytes. A larger heap is not saved. A small script changes the size of a heap by less.
 const maxFullGrowth = 4 << 10
 
-// refusedText returns the warning about values that the script does not see.
-func refusedText(n int) string {
-	return fmt.Sprintf("globalThis refused %d of the values given to this run: an earlier run froze it, or made the property read-only; reset the heap to get such values", n)
+// describeValues names values given to a run in a warning.
+func (j *job) describeValues(names []string) string {
+	if j.HideNames {
+		return counted(len(names), "value") + " given to this run"
+	}
+	quoted := make([]string, len(names))
+	for i, name := range names {
+		quoted[i] = strconv.Quote(name)
+		if len(name) > maxShownName {
+			quoted[i] = strconv.Quote(strings.ToValidUTF8(name[:maxShownName], "")) + "…"
+		}
+	}
+	return "the values given to this run as " + joinNames(quoted, len(names))
+}
+
+// maxShownName is the length of the part of a longer name that a warning shows, in bytes.
+const maxShownName = 60
+
+// refusedText returns the warning about values that the script does not see. change is what an
+// earlier run did to the global object, or empty.
+func refusedText(values, change string) string {
+	if change == "" {
+		return fmt.Sprintf("globalThis does not accept %s: an earlier run made properties of these names read-only; give the values other names, or run without the heap", values)
+	}
+	return fmt.Sprintf("globalThis does not accept %s: an earlier run %s; run without the heap to give them to the script", values, change)
 }
 
 // hiddenText returns the warning about values that the script sees only as properties of
 // globalThis.
-func hiddenText(n int) string {
-	return fmt.Sprintf("an earlier run declared %d of the names of the values given to this run with let, const or class: the script sees what it declared; read globalThis.NAME, or reset the heap, to get the given values", n)
+func hiddenText(values string) string {
+	return fmt.Sprintf("the script does not see %s: an earlier run declared these names with let, const or class, and the script sees what it declared; read globalThis.NAME, give the values other names, or run without the heap", values)
 }
 
 // hasHeap reports whether a run with this end has a heap to save. A run that did not start or

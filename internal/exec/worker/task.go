@@ -140,6 +140,7 @@ func maxResident(t *runner.Task) int64 {
 
 const (
 	outOfMemoryText  = "Out of memory: V8 heap limit exceeded. Try increasing heap_memory_max_mb."
+	bundleMemoryText = "Out of memory: a worker process has too little memory to prepare the imported modules. Import fewer or smaller packages."
 	timedOutText     = "Execution timed out"
 	unreadStacksText = "V8 cannot save a heap that keeps errors behind a dozen or more references, such as causes, lists and closures, if their stacks were never read. " +
 		"Read error.stack of each error that you keep, or keep its message alone. A package that you import may keep such errors too."

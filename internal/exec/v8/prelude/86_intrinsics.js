@@ -6,7 +6,14 @@
 // refers to it. The comparison calls only captured intrinsics, on objects that were not
 // proxies when they were recorded: no getter and no trap runs.
 
-const { isExtensible: ObjectIsExtensible } = Object;
+const { isExtensible: ObjectIsExtensible, isFrozen: ObjectIsFrozen, isSealed: ObjectIsSealed } = Object;
+
+// globalChange says what an earlier run did to the global object if it accepts no new
+// properties. It returns "" for a global object that does.
+const globalChange = () => {
+  if (ObjectIsExtensible(global)) return "";
+  return ObjectIsFrozen(global) ? "froze globalThis" : ObjectIsSealed(global) ? "sealed globalThis" : "prevented extensions of globalThis";
+};
 
 const FunctionPrototype = Function.prototype;
 const maxChangesNamed = 5;

@@ -29,6 +29,7 @@ const entry = {
   unshareRegExps,
   inspectHeap,
   inspectGlobal,
+  globalChange,
   captureIntrinsics,
   intrinsics: () => intrinsics,
   partOfGlobal,
