@@ -2,6 +2,7 @@ package replay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"daybook/events"
@@ -40,8 +41,10 @@ func (p *replay) wasmModules(ctx context.Context) (list []runner.WASMModule, err
 	for _, m := range recorded {
 		hash := m.Module.SHA256
 		if read[hash] == nil {
-			if read[hash], err = p.rec.Text(ctx, &events.Body{Blob: &m.Module}); err != nil {
-				return nil, err
+			if read[hash], err = p.rec.Text(ctx, &events.Body{Blob: &m.Module}); errors.Is(err, events.ErrNotFound) {
+				return nil, fmt.Errorf("the WebAssembly module %s of the run, with SHA-256 %s, is not in the blob store: %w", m.Name, hash, events.ErrNotFound)
+			} else if err != nil {
+				return nil, fmt.Errorf("read the WebAssembly module %s of the run: %w", m.Name, err)
 			}
 		}
 		if int64(len(read[hash])) != m.Module.Size {

@@ -21,7 +21,7 @@ const (
 	ReasonNotExecuted     = "not_executed"     // no script was started
 	ReasonContentShredded = "content_shredded" // the source, output or an answer is shredded
 	ReasonNoKeys          = "no_keys"          // the content is encrypted, and there are no keys
-	ReasonSourceMissing   = "source_missing"   // the source or a value is not in the blob store
+	ReasonSourceMissing   = "source_missing"   // the source, a value or a WebAssembly module is not in the blob store
 	ReasonHeapMissing     = "heap_missing"     // the input heap is not in the blob store
 	ReasonHeapCollected   = "heap_collected"   // the input heap was deleted deliberately
 	ReasonEngine          = "engine"           // the input heap belongs to another engine

@@ -460,6 +460,20 @@ func TestReplayReportsTheFirstDifference(t *testing.T) {
 	}
 }
 
+// The replay of a run whose WebAssembly module is missing names the module.
+func TestReplayWithoutTheWASMModule(t *testing.T) {
+	t.Parallel()
+	s := newTestServer(t)
+	rec := s.run("1")
+	started, hash := *rec.Started, strings.Repeat("a", 64)
+	started.WASMModules = []events.WASMModule{{Name: "math", Module: events.BlobRef{SHA256: hash, Size: 8}}}
+	rec.Started, rec.Request.Stateful = &started, false
+	r := s.replay(rec, s.pool)
+	if want := "the WebAssembly module math of the run, with SHA-256 " + hash + ", is not in the blob store"; r.Reason != replay.ReasonSourceMissing || !strings.HasPrefix(r.Message, want) {
+		t.Errorf("%s: %s", r.Reason, r.Message)
+	}
+}
+
 // changedAnswers changes the answers to host calls as they are read from the ledger.
 type changedAnswers struct {
 	*jetstream.Store

@@ -70,3 +70,12 @@ func TestNoWASMModules(t *testing.T) {
 		}
 	}
 }
+
+// A value of a run replaces a module of the same name.
+func TestValuesReplaceWASMModules(t *testing.T) {
+	modules := []v8.WASMModule{offered(t, "math", addModule, false)}
+	o := run(t, v8.Config{Plain: true, WASMModules: modules, Globals: []byte(`{"math":5}`)}, "math + typeof __wasm_math")
+	if o.text != "5object" || len(o.GlobalsRefused) != 0 {
+		t.Errorf("%s, refused: %q", o.text, o.GlobalsRefused)
+	}
+}
