@@ -71,6 +71,7 @@ struct daybook_isolate {
   bool has_reported = false;
 
   int regexps = 0;  // not 0 if the run created one; see counter_named
+  bool has_new_error = false;  // the run created an error, or took the trace of an object
 
   std::atomic<bool> out_of_memory{false};
   std::atomic<size_t> peak_heap{0};
@@ -154,6 +155,7 @@ class CompileScope {
 };
 // Prepares the regular expressions of a heap without garbage to be saved. It may be stopped.
 void unshare_regexps(daybook_isolate*, v8::Local<v8::Context>);
+void read_stacks(daybook_isolate*, v8::Local<v8::Context>);
 
 v8::Local<v8::String> new_string(v8::Isolate*, const char*);
 // Returns at most limit bytes of valid UTF-8. Sets *cut if the string is longer.

@@ -31,6 +31,7 @@ class Run {
   void execute(daybook_script script, daybook_bytes servers, daybook_bytes globals, bool node_globals) {
     d_->pending_calls = 0;
     d_->regexps = 0;
+    d_->has_new_error = false;
     d_->globals_refused.clear();
     d_->globals_hidden.clear();
     d_->global_change.clear();
@@ -517,6 +518,10 @@ bool prepare_for_snapshot(daybook_isolate* d, daybook_result* result) {
     if (d->stop_requested() || d->out_of_memory) return false;
   }
   // What earlier runs left is as they left it when they were saved.
+  if (d->creator != nullptr && d->is_quiescent && d->has_new_error) {
+    read_stacks(d, context);
+    if (d->stop_requested() || d->out_of_memory) return false;
+  }
   if (d->creator != nullptr && d->is_quiescent && d->regexps != 0) {
     unshare_regexps(d, context);
     if (d->stop_requested() || d->out_of_memory) return false;

@@ -13,6 +13,22 @@ namespace daybook {
 thread_local daybook_isolate* current = nullptr;
 
 namespace {
+// Notes that a run creates errors. V8 reports an event when it takes the stack trace of an
+// error; there is no other sign of it.
+class StackTraceEvents : public v8::TracingController {
+ public:
+  const uint8_t* GetCategoryGroupEnabled(const char* name) override {
+    static const uint8_t no = 0, yes = 1;
+    return strcmp(name, "disabled-by-default-v8.stack_trace") == 0 ? &yes : &no;
+  }
+  uint64_t AddTraceEvent(char, const uint8_t*, const char* name, const char*, uint64_t, uint64_t, int32_t, const char**,
+                         const uint8_t*, const uint64_t*, std::unique_ptr<v8::ConvertableToTraceFormat>*,
+                         unsigned int) override {
+    if (current != nullptr && strcmp(name, "CaptureAndSetErrorStack") == 0) current->has_new_error = true;
+    return 0;
+  }
+};
+
 v8::Platform* the_platform;  // never deleted, because V8 cannot be restarted
 void on_check_failure(const char*, int, const char* message) {
   // In an isolate that can be saved, V8 allocates internalized strings where a snapshot can
@@ -58,7 +74,7 @@ extern "C" int daybook_start(daybook_bytes flags) {
   mallopt(M_TRIM_THRESHOLD, 8 << 20);
   mallopt(M_MMAP_THRESHOLD, 4 << 20);
   v8::V8::SetFlagsFromString(flags.data, flags.size);
-  daybook::the_platform = NewDefaultPlatform(1, IdleTaskSupport::kDisabled, InProcessStackDumping::kDisabled, nullptr,
+  daybook::the_platform = NewDefaultPlatform(1, IdleTaskSupport::kDisabled, InProcessStackDumping::kDisabled, std::make_unique<daybook::StackTraceEvents>(),
                                              PriorityMode::kDontApply)
                               .release();
   v8::V8::InitializePlatform(daybook::the_platform);

@@ -1,9 +1,12 @@
-// Regular expressions in a heap that is saved.
+// Objects that a heap has to be prepared for before it is saved: V8 defers objects behind long
+// chains of references, and it ends the process at a second reference to certain internal objects
+// that it deferred.
 //
-// V8 shares the compiled form of a regular expression among objects with the same source and
-// flags. When it saves a heap it defers objects behind long chains of references, and it ends
-// the process at a second reference to a compiled form that it deferred. So before a heap is
-// saved, each of these objects gets its own compiled form.
+// Those are the compiled forms of regular expressions. V8 shares the compiled form of a regular expression among objects with the same source and
+// flags. So before a heap is saved, each of these objects gets its own compiled form.
+//
+// Those are also what the traces of errors refer to, until their texts are made when they are
+// first read. So before a heap is saved, the texts of new errors are made.
 #include <cstring>
 
 #include "isolate.h"
@@ -12,9 +15,9 @@ namespace daybook {
 
 namespace {
 
-// Returns all regular expressions of the heap, also those that are garbage, in no certain
-// order. It makes handles after the search: nothing may be allocated before.
-std::vector<v8::Local<v8::Value>> find_regexps(v8::Isolate* isolate) {
+// Returns all objects of a kind in the heap, also those that are garbage, in no certain order.
+// It makes handles after the search: nothing may be allocated before.
+std::vector<v8::Local<v8::Value>> find_objects(v8::Isolate* isolate, bool (v8::Value::*is_kind)() const) {
   std::vector<v8::internal::Address> found;
   {
     auto* heap = reinterpret_cast<v8::internal::HeapProfiler*>(isolate->GetHeapProfiler())->heap();
@@ -23,7 +26,7 @@ std::vector<v8::Local<v8::Value>> find_regexps(v8::Isolate* isolate) {
     v8::Local<v8::Value> object;
     object.slot_ = &address;
     while (static_cast<uint32_t>(address = objects.Next()) != 0) {
-      if (object->IsRegExp()) found.push_back(address);
+      if (((*object)->*is_kind)()) found.push_back(address);
     }
   }
   std::vector<v8::Local<v8::Value>> handles(found.size());
@@ -46,10 +49,21 @@ int* counter_named(const char* name) {
 void unshare_regexps(daybook_isolate* d, v8::Local<v8::Context> context) {
   constexpr size_t kMost = size_t{1} << 24;  // elements of a Map
   v8::HandleScope handles(d->isolate);
-  std::vector<v8::Local<v8::Value>> regexps = find_regexps(d->isolate);
+  std::vector<v8::Local<v8::Value>> regexps = find_objects(d->isolate, &v8::Value::IsRegExp);
   if (regexps.size() < 2 || regexps.size() > kMost) return;
   v8::Local<v8::Value> list = v8::Array::New(d->isolate, regexps.data(), regexps.size());
   (void)call_entry(d, context, "unshareRegExps", 1, &list);
+}
+
+// Makes the texts of the traces of errors. A script that keeps a great many errors has them as
+// they are: their texts would take time and memory.
+void read_stacks(daybook_isolate* d, v8::Local<v8::Context> context) {
+  constexpr size_t kMost = 10000;
+  v8::HandleScope handles(d->isolate);
+  std::vector<v8::Local<v8::Value>> errors = find_objects(d->isolate, &v8::Value::IsNativeError);
+  if (errors.empty() || errors.size() > kMost) return;
+  v8::Local<v8::Value> list = v8::Array::New(d->isolate, errors.data(), errors.size());
+  (void)call_entry(d, context, "readStacks", 1, &list);
 }
 
 }  // namespace daybook

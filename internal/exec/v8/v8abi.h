@@ -676,9 +676,32 @@ class Platform {
   virtual ~Platform();
 };
 
+class ConvertableToTraceFormat {
+ public:
+  virtual ~ConvertableToTraceFormat() = default;
+};
+
+// Receives the trace events of V8, if the platform has one.
 class TracingController {
  public:
-  virtual ~TracingController();
+  class TraceStateObserver;
+  virtual ~TracingController() = default;
+  virtual const uint8_t* GetCategoryGroupEnabled(const char*) {
+    static uint8_t no = 0;
+    return &no;
+  }
+  virtual uint64_t AddTraceEvent(char, const uint8_t*, const char*, const char*, uint64_t, uint64_t, int32_t, const char**,
+                                 const uint8_t*, const uint64_t*, std::unique_ptr<ConvertableToTraceFormat>*, unsigned int) {
+    return 0;
+  }
+  virtual uint64_t AddTraceEventWithTimestamp(char, const uint8_t*, const char*, const char*, uint64_t, uint64_t, int32_t,
+                                              const char**, const uint8_t*, const uint64_t*,
+                                              std::unique_ptr<ConvertableToTraceFormat>*, unsigned int, int64_t) {
+    return 0;
+  }
+  virtual void UpdateTraceEventDuration(const uint8_t*, const char*, uint64_t) {}
+  virtual void AddTraceStateObserver(TraceStateObserver*) {}
+  virtual void RemoveTraceStateObserver(TraceStateObserver*) {}
 };
 
 namespace platform {

@@ -326,7 +326,8 @@ func (p *process) diedOnLongString() bool {
 
 // diedOfUnreadStacks reports whether V8 ended the process because of errors whose stacks were
 // never read. Their frames refer to compiled code. While V8 saves a heap it defers objects
-// behind many references, and compiled code that it deferred cannot be referred to again.
+// behind many references, and compiled code that it deferred cannot be referred to again. The
+// worker reads most stacks before it saves a heap; see readStacks in the prelude.
 // Regular expressions have compiled forms too, but the worker lets no two of them share one.
 func (p *process) diedOfUnreadStacks() bool {
 	return strings.Contains(p.stderr.String(), "SerializePendingObject(")

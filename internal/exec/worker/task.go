@@ -142,7 +142,7 @@ const (
 	outOfMemoryText  = "Out of memory: V8 heap limit exceeded. Try increasing heap_memory_max_mb."
 	bundleMemoryText = "Out of memory: a worker process has too little memory to prepare the imported modules. Import fewer or smaller packages."
 	timedOutText     = "Execution timed out"
-	unreadStacksText = "V8 cannot save a heap that keeps errors behind a dozen or more references, such as causes, lists and closures, if their stacks were never read. " +
+	unreadStacksText = "V8 cannot save a heap that keeps errors behind dozens of references, such as causes, lists and closures, if their stacks were never read. " +
 		"Read error.stack of each error that you keep, or keep its message alone. A package that you import may keep such errors too."
 	// V8 stores literals, property names and similar strings once (internalizes them). In
 	// an isolate that can be saved, such a string has at most V8's regular object size.

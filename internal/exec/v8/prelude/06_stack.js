@@ -16,6 +16,7 @@ let scriptFiles; // name -> what its caller calls it, of the files of the curren
 let mappingsAdded = false; // whether keptMappings has more than before the run
 let heapIsSaved = false;
 let formattedErrors; // error -> its text in this run and its text in later ones
+let textsToSave; // while readStacks reads traces: the texts so far
 
 const maxKeptMappings = 1048576; // characters
 const maxKeptScripts = 1000;
@@ -185,6 +186,12 @@ const prepareStack = (error, sites) => {
   const prepare = !isQuiet && hasOwn(NativeError, "prepareStackTrace") ? NativeError.prepareStackTrace : undefined;
   if (typeof prepare === "function") return ReflectApply(prepare, NativeError, [error, ObjectSetPrototypeOf(frames, ArrayPrototype)]);
   let text = stackHeader(error);
+  if (textsToSave !== undefined) {
+    for (let i = 0; i < frames.length; i++) text += `\n    at ${placeFrame(CallSitePrototypeToString(frames[i]), true)}`;
+    const known = MapPrototypeGet(textsToSave, text); // many errors have equal traces: one text serves all
+    if (known === undefined) MapPrototypeSet(textsToSave, text, text);
+    return known === undefined ? text : known;
+  }
   let later = text;
   for (let i = 0; i < frames.length; i++) {
     const frame = CallSitePrototypeToString(frames[i]);
@@ -226,6 +233,38 @@ const setStackHeader = (error, header) => {
   if (known !== undefined) {
     WeakMapPrototypeSet(formattedErrors, error, { __proto__: null, text, later: withHeader(known.later) });
   }
+};
+
+const { get: nameOfDOMException } = ObjectGetOwnPropertyDescriptor(DOMExceptionClass.prototype, "name");
+
+// isFixedText reports whether no code of a script decides what the text of a property of an error is.
+const isFixedText = (error, key) => {
+  for (let object = error, i = 0; object !== null; object = ObjectGetPrototypeOf(object), i++) {
+    if (i >= maxPrototypes || isProxy(object)) return false;
+    const descriptor = ObjectGetOwnPropertyDescriptor(object, key);
+    if (descriptor === undefined) continue;
+    if (!hasOwn(descriptor, "value")) return descriptor.get === nameOfDOMException;
+    return !isObject(descriptor.value) && typeof descriptor.value !== "symbol";
+  }
+  return true;
+};
+
+const maxFramesToSave = 100000;
+
+// readStacks reads the traces of all errors of a list, before they are saved: they are what a
+// later run would read. It omits those whose texts depend on code of a script, and all if they
+// could have so many frames that their texts would take much time. The order of the list does
+// not change the result.
+const readStacks = (list) => {
+  if (nativeStackGetter === undefined || hasOwn(NativeError, "prepareStackTrace")) return;
+  const limit = ObjectGetOwnPropertyDescriptor(NativeError, "stackTraceLimit");
+  const frames = limit !== undefined && typeof limit.value === "number" ? limit.value : 0;
+  if (list.length * (frames > 1000 ? 1000 : frames) > maxFramesToSave) return;
+  textsToSave = new NativeMap();
+  for (let i = 0; i < list.length; i++) {
+    if (isFixedText(list[i], "name") && isFixedText(list[i], "message")) ReflectApply(nativeStackGetter, list[i], []);
+  }
+  textsToSave = undefined;
 };
 
 // ---- runs -----------------------------------------------------------------------

@@ -27,6 +27,7 @@ const entry = {
   error: errorResult,
   noteNames,
   unshareRegExps,
+  readStacks,
   inspectHeap,
   inspectGlobal,
   globalChange,

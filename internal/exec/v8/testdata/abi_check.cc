@@ -228,3 +228,10 @@ static_assert(std::is_same_v<decltype(platform::PumpMessageLoop(nullptr, nullptr
 VALUE(platform::IdleTaskSupport::kDisabled, 0);
 VALUE(platform::InProcessStackDumping::kDisabled, 0);
 static_assert(sizeof(platform::MessageLoopBehavior) == 1 && sizeof(platform::PriorityMode) == 1);
+SIZE(TracingController, 8);
+METHOD(TracingController, GetCategoryGroupEnabled, const uint8_t* (TracingController::*)(const char*));
+METHOD(TracingController, AddTraceEvent, uint64_t (TracingController::*)(char, const uint8_t*, const char*, const char*, uint64_t, uint64_t, int32_t, const char**, const uint8_t*, const uint64_t*, std::unique_ptr<ConvertableToTraceFormat>*, unsigned int));
+METHOD(TracingController, AddTraceEventWithTimestamp, uint64_t (TracingController::*)(char, const uint8_t*, const char*, const char*, uint64_t, uint64_t, int32_t, const char**, const uint8_t*, const uint64_t*, std::unique_ptr<ConvertableToTraceFormat>*, unsigned int, int64_t));
+METHOD(TracingController, UpdateTraceEventDuration, void (TracingController::*)(const uint8_t*, const char*, uint64_t));
+METHOD(TracingController, AddTraceStateObserver, void (TracingController::*)(TracingController::TraceStateObserver*));
+METHOD(TracingController, RemoveTraceStateObserver, void (TracingController::*)(TracingController::TraceStateObserver*));
