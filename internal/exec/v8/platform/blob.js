@@ -1,7 +1,7 @@
 // Blob and File of the File API. The bytes of a blob never change, so slices share them.
 
-const { TypeError, isObject, newList, codedError, invalidArgument, bytesOf, Uint8Array, matches } = platform;
-const { illegalInvocation, toUSVString, toLong, iteratorOf, toSequence, expose, defineLevelInspection } = platform.load("webidl");
+const { TypeError, isObject, newList, codedError, invalidArgument, bytesOf, Uint8Array } = platform;
+const { illegalInvocation, toUSVString, toLong, iteratorOf, toSequence, expose, defineLevelInspection, hasOnly } = platform.load("webidl");
 const { resolved, rejected } = platform.load("promises");
 const toLowerCase = platform.method("String.prototype", "toLowerCase");
 const setBytes = platform.method("TypedArray.prototype", "set");
@@ -41,8 +41,8 @@ const concatBytes = (list) => {
   return all;
 };
 
-const printable = /^[ -~]*$/;
-const normalizeType = (type) => (matches(printable, type) ? toLowerCase(type) : "");
+const isPrintable = (code) => code >= 32 && code <= 126;
+const normalizeType = (type) => (hasOnly(type, isPrintable) ? toLowerCase(type) : "");
 
 const toNativeLines = (text) => {
   let out = "";

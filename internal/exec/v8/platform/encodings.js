@@ -7,18 +7,24 @@ const { compute, Uint8Array } = platform;
 const toLowerCase = platform.method("String.prototype", "toLowerCase");
 const slice = platform.method("String.prototype", "slice");
 const indexOf = platform.method("String.prototype", "indexOf");
-const exec = platform.method("RegExp.prototype", "exec");
+const charCodeAt = platform.method("String.prototype", "charCodeAt");
 const setBytes = platform.method("TypedArray.prototype", "set");
 const lengthOf = platform.getter("TypedArray.prototype", "length");
 const bufferOf = platform.getter("TypedArray.prototype", "buffer");
 
-const trimmed = /^[\t\n\f\r ]*([\x21-\x7e]*)[\t\n\f\r ]*$/;
+const isSpace = (code) => code === 9 || code === 10 || code === 12 || code === 13 || code === 32;
 
 // nameOf returns the name of the encoding with a label, or undefined.
 const nameOf = (label) => {
-  const match = exec(trimmed, label);
-  if (match === null) return undefined;
-  const name = compute("encodingName", toLowerCase(match[1]));
+  let start = 0;
+  let end = label.length;
+  while (start < end && isSpace(charCodeAt(label, start))) start++;
+  while (end > start && isSpace(charCodeAt(label, end - 1))) end--;
+  for (let i = start; i < end; i++) {
+    const code = charCodeAt(label, i);
+    if (code < 33 || code > 126) return undefined;
+  }
+  const name = compute("encodingName", toLowerCase(slice(label, start, end)));
   return name === "" ? undefined : name;
 };
 

@@ -4,15 +4,15 @@
 // that a browser forbids are allowed, as in other runtimes of servers: the sender of a request
 // decides what it may contain.
 
-const { TypeError, isObject, newList, matches, ReflectOwnKeys, ObjectGetOwnPropertyDescriptor } = platform;
-const { illegalInvocation, toByteString, countArguments, iteratorOf, toSequence, expose, define, definePairs, defineLevelInspection, refuseClones } = platform.load("webidl");
+const { TypeError, isObject, newList, ReflectOwnKeys, ObjectGetOwnPropertyDescriptor } = platform;
+const { illegalInvocation, toByteString, countArguments, iteratorOf, toSequence, expose, define, definePairs, defineLevelInspection, refuseClones, isToken } = platform.load("webidl");
 const toLowerCase = platform.method("String.prototype", "toLowerCase");
 const slice = platform.method("String.prototype", "slice");
 const charCodeAt = platform.method("String.prototype", "charCodeAt");
+const indexOf = platform.method("String.prototype", "indexOf");
 const sort = platform.method("Array.prototype", "sort");
 
-const token = /^[!#$%&'*+\-.^_\x60|~0-9A-Za-z]+$/;
-const badValue = /[\0\n\r]/;
+const isBadValue = (text) => indexOf(text, "\0") !== -1 || indexOf(text, "\n") !== -1 || indexOf(text, "\r") !== -1;
 
 const isSpace = (code) => code === 9 || code === 10 || code === 13 || code === 32;
 
@@ -25,7 +25,7 @@ const trimValue = (text) => {
 };
 
 const checkName = (name, method) => {
-  if (!matches(token, name)) throw new TypeError(`Headers.${method}: "${name}" is an invalid header name.`);
+  if (!isToken(name)) throw new TypeError(`Headers.${method}: "${name}" is an invalid header name.`);
 };
 
 const checkGuard = (guard) => {
@@ -92,7 +92,7 @@ const sortAndCombine = (list) => {
 const append = (list, guard, name, value) => {
   value = trimValue(value);
   checkName(name, "append");
-  if (matches(badValue, value)) throw new TypeError(`Headers.append: "${value}" is an invalid header value.`);
+  if (isBadValue(value)) throw new TypeError(`Headers.append: "${value}" is an invalid header value.`);
   checkGuard(guard);
   addTo(list, name, value);
 };
@@ -192,7 +192,7 @@ class Headers {
     const key = toByteString(name);
     const text = trimValue(toByteString(value));
     checkName(key, "set");
-    if (matches(badValue, text)) throw new TypeError(`Headers.set: "${text}" is an invalid header value.`);
+    if (isBadValue(text)) throw new TypeError(`Headers.set: "${text}" is an invalid header value.`);
     checkGuard(state.guard);
     setIn(state.list, key, text);
     state.pairs = undefined;

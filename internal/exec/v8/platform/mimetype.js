@@ -1,14 +1,14 @@
 // MIME types of the MIME Sniffing standard. A type is {essence, params}, where params is a list
 // of {name, value} in the order of the text.
 
-const { newList, matches } = platform;
+const { newList } = platform;
+const { hasOnly, isToken } = platform.load("webidl");
 const toLowerCase = platform.method("String.prototype", "toLowerCase");
 const slice = platform.method("String.prototype", "slice");
 const charCodeAt = platform.method("String.prototype", "charCodeAt");
 const indexOf = platform.method("String.prototype", "indexOf");
 
-const token = /^[!#$%&'*+\-.^_\x60|~0-9A-Za-z]+$/;
-const quotable = /^[\t\x20-\x7e\x80-\xff]*$/;
+const isQuotable = (code) => code === 9 || (code >= 32 && code <= 255 && code !== 127);
 const quote = 34;
 const comma = 44;
 const semicolon = 59;
@@ -69,7 +69,7 @@ const parse = (given) => {
   let at = findAny(text, slash, semicolon, semicolon);
   const type = slice(text, 0, slash);
   const subtype = trimEnd(slice(text, slash + 1, at));
-  if (!matches(token, type) || !matches(token, subtype)) return undefined;
+  if (!isToken(type) || !isToken(subtype)) return undefined;
   const parsed = { __proto__: null, essence: toLowerCase(`${type}/${subtype}`), params: newList() };
   while (at < text.length) {
     at++; // the semicolon
@@ -92,7 +92,7 @@ const parse = (given) => {
       at = end;
       if (value === "") continue;
     }
-    if (matches(token, name) && matches(quotable, value) && paramOf(parsed, name) === undefined) addParam(parsed, name, value);
+    if (isToken(name) && hasOnly(value, isQuotable) && paramOf(parsed, name) === undefined) addParam(parsed, name, value);
   }
   return parsed;
 };
@@ -140,7 +140,7 @@ const serialize = (type) => {
   let text = type.essence;
   for (let i = 0; i < type.params.length; i++) {
     const { name, value } = type.params[i];
-    text += `;${name}=${matches(token, value) ? value : `"${escape(value)}"`}`;
+    text += `;${name}=${isToken(value) ? value : `"${escape(value)}"`}`;
   }
   return text;
 };

@@ -1,15 +1,14 @@
 // Request of the Fetch standard. It describes a request; fetch sends it.
 
-const { TypeError, isObject, matches, newList } = platform;
-const { illegalInvocation, toUSVString, toByteString, countArguments, toInit, expose, defineLevelInspection, refuseClones } = platform.load("webidl");
+const { TypeError, isObject, newList } = platform;
+const { illegalInvocation, toUSVString, toByteString, countArguments, toInit, expose, defineLevelInspection, refuseClones, isToken } = platform.load("webidl");
 const { internal: headersOf, Headers } = platform.load("headers");
 const bodies = platform.load("body");
 const parse = (text) => platform.load("fetchurl").parse(text);
 const toUpperCase = platform.method("String.prototype", "toUpperCase");
 
-const token = /^[!#$%&'*+\-.^_\x60|~0-9A-Za-z]+$/;
-const standardMethod = /^(?:delete|get|head|options|post|put)$/i;
-const forbiddenMethod = /^(?:connect|trace|track)$/i;
+const standardMethods = platform.splitText("DELETE GET HEAD OPTIONS POST PUT", " ");
+const forbiddenMethods = platform.splitText("CONNECT TRACE TRACK", " ");
 
 // The members of RequestInit that are enumerations, with their values.
 const choices = {
@@ -65,9 +64,10 @@ const readInit = (value) => {
 };
 
 const checkMethod = (method) => {
-  if (!matches(token, method)) throw new TypeError(`'${method}' is not a valid HTTP method.`);
-  if (matches(forbiddenMethod, method)) throw new TypeError(`'${method}' HTTP method is unsupported.`);
-  return matches(standardMethod, method) ? toUpperCase(method) : method;
+  if (!isToken(method)) throw new TypeError(`'${method}' is not a valid HTTP method.`);
+  const upper = toUpperCase(method);
+  if (platform.listIncludes(forbiddenMethods, upper)) throw new TypeError(`'${method}' HTTP method is unsupported.`);
+  return platform.listIncludes(standardMethods, upper) ? upper : method;
 };
 
 const newState = () => ({

@@ -1,12 +1,12 @@
 // Response of the Fetch standard.
 
-const { TypeError, RangeError, isObject, matches, original } = platform;
-const { illegalInvocation, toUSVString, toByteString, toUnsigned, countArguments, toInit, expose, defineLevelInspection, refuseClones } = platform.load("webidl");
+const { TypeError, RangeError, isObject, original } = platform;
+const { illegalInvocation, toUSVString, toByteString, toUnsigned, countArguments, toInit, expose, defineLevelInspection, refuseClones, hasOnly } = platform.load("webidl");
 const { internal: headersOf, Headers } = platform.load("headers");
 const bodies = platform.load("body");
 const stringify = original("JSON", "stringify");
 
-const reason = /^[\t\x20-\x7e\x80-\xff]*$/;
+const isReasonUnit = (code) => code === 9 || (code >= 32 && code <= 255 && code !== 127);
 const isNullBodyStatus = (status) => status === 101 || status === 103 || status === 204 || status === 205 || status === 304;
 const isRedirectStatus = (status) => status === 301 || status === 302 || status === 303 || status === 307 || status === 308;
 
@@ -27,7 +27,7 @@ const readInit = (value) => {
 // initialize applies a ResponseInit, a body and the type of its content to a response.
 const initialize = (state, init, content) => {
   if (init.status < 200 || init.status > 599) throw new RangeError('init["status"] must be in the range of 200 to 599, inclusive.');
-  if (!matches(reason, init.statusText)) throw new TypeError("Invalid statusText");
+  if (!hasOnly(init.statusText, isReasonUnit)) throw new TypeError("Invalid statusText");
   state.status = init.status;
   state.statusText = init.statusText;
   if (init.headers !== undefined) state.list = headersOf.listOf(init.headers);

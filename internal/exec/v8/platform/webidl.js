@@ -277,6 +277,21 @@ const defineLevelInspection = (Class, name, fieldsOf) => defineInspect(Class, {
 
 const noCopy = { __proto__: null, clone: undefined, transfer: undefined };
 
+// A regular expression here would change RegExp.$1 of the script. So its texts are checked one
+// code unit at a time.
+const hasOnly = (text, isAllowed) => {
+  for (let i = 0; i < text.length; i++) if (!isAllowed(charCodeAt(text, i))) return false;
+  return true;
+};
+
+const isAlphanumeric = (code) => (code >= 97 && code <= 122) || (code >= 65 && code <= 90) || (code >= 48 && code <= 57);
+const isTokenUnit = (code) =>
+  isAlphanumeric(code) || code === 33 || (code >= 35 && code <= 39) || code === 42 || code === 43 || code === 45 || code === 46 ||
+  (code >= 94 && code <= 96) || code === 124 || code === 126;
+
+// isToken reports whether a text is a token of HTTP: a method, or the name of a header.
+const isToken = (text) => text !== "" && hasOnly(text, isTokenUnit);
+
 // refuseClones makes a structured clone of an object of an interface an error. isOwn reports
 // whether a value is such an object. Without it, the clone would be an empty object.
 const refuseClones = (isOwn) => { platform.addCloneable((value) => (isOwn(value) ? noCopy : undefined)); };
@@ -284,5 +299,5 @@ const refuseClones = (isOwn) => { platform.addCloneable((value) => (isOwn(value)
 return {
   illegalInvocation, illegalConstructor, requireArguments, countArguments, outOfRange,
   toUSVString, toByteString, toDictionary, toInit, toInteger, toUnsigned, toLong, iteratorOf, toSequence,
-  define, expose, defineConstants, definePairs, defineInspection, defineLevelInspection, inner, refuseClones,
+  define, expose, defineConstants, definePairs, defineInspection, defineLevelInspection, inner, refuseClones, hasOnly, isToken,
 };

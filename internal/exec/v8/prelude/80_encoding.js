@@ -131,8 +131,6 @@ const bytesOf = (value) => {
   }
   const { encodeInto } = TextEncoder.prototype;
 
-  const utf8Label = /^[\t\n\f\r ]*(?:unicode-1-1-utf-8|unicode11utf8|unicode20utf8|utf-?8|x-unicode20utf8)[\t\n\f\r ]*$/i;
-
   class TextDecoder {
     #encoding = "utf-8";
     #fatal;
@@ -146,7 +144,8 @@ const bytesOf = (value) => {
       if (given && !isObject(options)) throw invalidArgument("options", "of type object", options, TextDecoder);
       this.#fatal = given && options.fatal ? true : false;
       this.#ignoreBOM = given && options.ignoreBOM ? true : false;
-      if (!matches(utf8Label, label)) this.#encoding = loadPart("encodings").nameOf(label);
+      const lower = StringPrototypeToLowerCase(label);
+      if (lower !== "utf-8" && lower !== "utf8") this.#encoding = loadPart("encodings").nameOf(label);
       if (this.#encoding === undefined) {
         throw codedError(NativeRangeError, "ERR_ENCODING_NOT_SUPPORTED", `The "${label}" encoding is not supported`, TextDecoder);
       }
