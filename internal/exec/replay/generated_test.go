@@ -19,8 +19,8 @@ import (
 )
 
 // generator writes random programs: timers, promises, randomness, dates, host calls, fetches,
-// modules, generators, classes, closures, collections, regular expressions and errors. The
-// text of a program depends only on the seed.
+// modules, WebAssembly, generators, classes, closures, collections, regular expressions and
+// errors. The text of a program depends only on the seed.
 type generator struct {
 	r     *rand.Rand
 	names int
@@ -69,7 +69,7 @@ func (g *generator) value() string {
 func (g *generator) statement() string {
 	g.depth++
 	defer func() { g.depth-- }()
-	kind := g.r.IntN(18)
+	kind := g.r.IntN(19)
 	if g.depth > 3 {
 		kind = g.r.IntN(4)
 	}
@@ -112,10 +112,17 @@ func (g *generator) statement() string {
 		return fmt.Sprintf("{ const m = await import(%q); console.log(m.next(%s), m.default.made); kept.push(m.words.join()); }", g.pick("counter", "npm:counter@1", "npm:counter@^2"), g.value())
 	case 16:
 		return fmt.Sprintf("await import(%q).then(m => kept.push(Object.keys(m).length), e => console.log(e.message));", g.pick("fails", "missing", "words/list.json", "node:path", "./helper.ts"))
+	case 17:
+		n := g.name()
+		return fmt.Sprintf("if (globalThis.WebAssembly) { const m_%[1]s = new WebAssembly.Module(wasm), { exports } = %[2]s; exports.next(); kept.push(exports.next(), %[3]s); const again = new WebAssembly.Instance(m_%[1]s); console.log(again.exports.next(), Object.keys(exports), exports); %[4]s }",
+			n, g.pick("new WebAssembly.Instance(m_"+n+")", "(await WebAssembly.instantiate(wasm)).instance", "await WebAssembly.instantiate(m_"+n+")"), g.value(), g.statement())
 	default:
 		return fmt.Sprintf("for (const x of [1, 2]) { %s }", g.statement())
 	}
 }
+
+// countModule is a WebAssembly module, in hexadecimal, that exports next, which counts its calls.
+const countModule = "0061736d010000000105016000017f030201000606017f0141000b070801046e65787400000a0d010b00230041016a240023000b"
 
 // files are the files of every generated run.
 var files = map[string]string{"helper.ts": "import { words } from 'words'; export const help = (n: number): string => words[n % words.length] + Math.random()"}
@@ -160,6 +167,7 @@ func (g *generator) program() string {
 		fmt.Fprintf(&b, "import %s, { words as w_%s } from %q;\nimport { help as h_%s } from './helper.ts';\nconsole.log(w_%s, h_%s(%d));\n", n, n, g.pick("counter", "npm:counter@1"), n, n, n, g.r.IntN(9))
 	}
 	b.WriteString("var kept = globalThis.kept ?? [];\n")
+	fmt.Fprintf(&b, "var wasm = Uint8Array.from({ length: %d }, (_, i) => parseInt(%q.slice(2 * i, 2 * i + 2), 16));\n", len(countModule)/2, countModule)
 	for range 2 + g.r.IntN(8) {
 		b.WriteString(g.statement() + "\n")
 	}
@@ -180,8 +188,9 @@ func (g *generator) program() string {
 	return b.String()
 }
 
-// Generated programs, every second of which continues from the heap of the one before, are
-// replayed identically in two other pools of workers.
+// Generated programs, every second of which continues from the heap of the one before, and every
+// fourth of which has no heap and WebAssembly, are replayed identically in two other pools of
+// workers.
 func TestGeneratedPrograms(t *testing.T) {
 	pool := newPool(t)
 	lock := &modules.Lock{}
@@ -193,15 +202,22 @@ func TestGeneratedPrograms(t *testing.T) {
 	const seed = 20261128
 	var parent string
 	ended := map[string]int{} // by the reason of the end
+	withWASM := 0             // runs that may use WebAssembly
 	for i := range tier.Choose(60, 1000) {
 		g := &generator{r: rand.New(rand.NewPCG(seed, uint64(i)))}
 		code := g.program()
 		rec := s.run(code, func(sub *ledger.Submission) {
 			sub.Files = files
-			if i%2 == 1 {
+			switch {
+			case i%2 == 1:
 				sub.Heap = parent
+			case i%4 == 2:
+				sub.Heap = ledger.HeapNone
 			}
 		})
+		if strings.Contains(code, "WebAssembly") && !rec.Request.Stateful {
+			withWASM++
+		}
 		ended[rec.Ending.Reason]++
 		if parent = ""; rec.Ending.Heap != nil {
 			parent = rec.Ending.Heap.SHA256
@@ -219,5 +235,8 @@ func TestGeneratedPrograms(t *testing.T) {
 	t.Logf("reasons: %v", ended)
 	if ended[""] < 5 || ended[runner.ReasonException] < 5 || ended[runner.ReasonNeverSettled] == 0 || ended[runner.ReasonSyntaxError] > 0 {
 		t.Errorf("the programs ended for the reasons %v", ended)
+	}
+	if withWASM == 0 {
+		t.Error("no program uses WebAssembly")
 	}
 }
