@@ -410,6 +410,74 @@ func TestFetchSecrets(t *testing.T) {
 	}
 }
 
+// An access token and the secret for it are in no event, no log and no answer. The failure of
+// the token endpoint is a TypeError of the fetch. A replay asks for no token.
+func TestFetchTokens(t *testing.T) {
+	const secret, token = "very-secret-client-4711", "very-secret-token-4712"
+	t.Setenv("CLIENT_SECRET", secret)
+	web := newWebsite(t)
+	var asked, failing atomic.Int64
+	issuer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		if failing.Load() > 0 {
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+		fmt.Fprintf(w, `{"access_token":%q,"expires_in":1,"note":%q}`, token, r.FormValue("client_secret"))
+	}))
+	defer issuer.Close()
+	host := strings.TrimPrefix(web.URL, "http://")
+	opts := fetching(t, fetchPolicy)
+	var err error
+	opts.Fetch.Headers, err = embed.ReadFetchHeaders([]string{"host=" + host + ",header=X-Key,token_url=" + issuer.URL + ",client_id=me,client_secret=${CLIENT_SECRET},plain=true"}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := new(shared)
+	opts.Logger = slog.New(slog.NewTextHandler(said, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	book := start(t, opts)
+	code := `await fetch("` + web.URL + `/open/echo").then(r => r.text(), e => e.name + ": " + e.message)`
+	ended := run(t, book, embed.Script{Code: code})
+	if !strings.Contains(deref(ended.Result), `"key":"[hidden]"`) {
+		t.Errorf("%s %s", deref(ended.Result), deref(ended.Error))
+	}
+	if got := recordedFetches(t, book, ended.ExecutionID); len(got) != 1 || !slices.Equal(got[0].Fetch.Decisions[0].AddedHeaders, []string{"x-key"}) {
+		t.Errorf("%+v", got)
+	}
+	failing.Store(1)
+	var failed projections.ExecutionDetail
+	for { // until the token has expired
+		failed = run(t, book, embed.Script{Code: code})
+		if !strings.Contains(deref(failed.Result), "[hidden]") {
+			break
+		}
+	}
+	want := "TypeError: fetch: GET " + web.URL + "/open/echo: no access token for the header X-Key for " + host + ": the token endpoint answered with status 401"
+	if deref(failed.Result) != want {
+		t.Errorf("%s %s", deref(failed.Result), deref(failed.Error))
+	}
+	if got := recordedFetches(t, book, failed.ExecutionID); len(got) != 1 || !got[0].Fetch.Decisions[0].Allowed || len(got[0].Fetch.Decisions[0].AddedHeaders) > 0 {
+		t.Errorf("%+v", got)
+	}
+	before := asked.Load()
+	for _, e := range []projections.ExecutionDetail{ended, failed} {
+		if got := replayIn(t, book, e.ExecutionID); got.Verdict != events.ReplayIdentical {
+			t.Errorf("%+v", got)
+		}
+	}
+	if asked.Load() != before {
+		t.Error("a replay has asked for a token")
+	}
+	_, all := answerOf(t, book, http.MethodGet, "/api/events?limit=1000")
+	for what, text := range map[string]string{"the log": said.String(), "the events": all, "the options": fmt.Sprintf("%+v %#v", opts.Fetch, opts.Fetch)} {
+		if strings.Contains(text, secret) || strings.Contains(text, token) || text == "" {
+			t.Errorf("%s: %s", what, text)
+		}
+	}
+	if !strings.Contains(said.String(), "no access token for a header of fetches") {
+		t.Error("the log does not say that there was no token")
+	}
+}
+
 // A policy that cannot be used refuses the start, with the flag and the reason.
 func TestWrongFetchPolicy(t *testing.T) {
 	t.Parallel()

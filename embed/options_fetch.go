@@ -11,6 +11,9 @@ import (
 // FetchHeader is a header that is added to requests of scripts to one host.
 type FetchHeader = fetcher.HeaderRule
 
+// FetchOAuth gets the access tokens of a FetchHeader.
+type FetchOAuth = fetcher.OAuth
+
 // FetchOptions configure the HTTP requests of scripts.
 type FetchOptions struct {
 	// Policy is a file with a Rego policy, or a directory of such files, that decides about

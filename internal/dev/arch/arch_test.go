@@ -145,6 +145,7 @@ var owners = map[string][]string{
 	"golang.org/x/net":               {"internal/exec/platform", "internal/exec/sandbox", "internal/web/connections"},
 	"github.com/coreos/go-oidc":      {"internal/web/access"},
 	"github.com/go-jose/go-jose":     {"internal/web/access"},
+	"golang.org/x/oauth2":            {"internal/tools/fetcher"},
 	"golang.org/x/mod":               {"internal/dev/modpath", "internal/dev/verdicts", "proof", "internal/translog", "internal/translog/translogtest"},
 	"github.com/coder/acp-go-sdk":    {"acp"},
 	"github.com/open-policy-agent":   {"internal/policy"},

@@ -18,6 +18,9 @@
 //   - fetcher.go: Fetcher: decides about each request with the policy, and follows redirects
 //   - floor.go: refuses addresses when they are dialed
 //   - inject.go: reads the rules for added headers, and decides which of them a request gets
+//   - oauth.go: reads the rules for headers with access tokens
+//   - tokensource.go: has the access tokens of a rule, and asks for one at a time
+//   - tokenclient.go: sends the requests to a token endpoint
 //   - hide.go: removes secrets from texts
 //   - exchange.go: sends one request, and reads its response within the limits
 //   - answer.go: writes the answer as JSON for scripts

@@ -24,6 +24,7 @@ const (
 	codeRedirect = "ERR_FETCH_REDIRECT"
 	codeResponse = "ERR_FETCH_RESPONSE"
 	codeMemory   = "ERR_FETCH_MEMORY"
+	codeToken    = "ERR_FETCH_TOKEN"
 	codeOther    = "ERR_FETCH_FAILED"
 	codeTimeout  = "ETIMEDOUT"
 	codeEnded    = "ECONNRESET"
@@ -46,6 +47,9 @@ func (e *deniedError) Error() string {
 func (x *exchange) failure(ctx context.Context, err error) Result {
 	if ctx.Err() != nil {
 		if errors.Is(context.Cause(ctx), errTimeout) {
+			if errors.Is(err, errNoTokenYet) {
+				return x.failed(TimedOut, codeTimeout, fmt.Sprintf("no access token for an added header within %s", x.fetcher.opts.Timeout))
+			}
 			return x.failed(TimedOut, codeTimeout, fmt.Sprintf("no complete response within %s", x.fetcher.opts.Timeout))
 		}
 		return Result{Outcome: Cancelled, Text: []byte("the run ended first")}

@@ -99,6 +99,7 @@ func (o Options) withDefaults() Options {
 // is subject to the check of its address.
 type Fetcher struct {
 	opts      Options
+	rules     []rule // of opts.Headers
 	transport *http.Transport
 }
 
@@ -110,7 +111,15 @@ func New(o Options) (*Fetcher, error) {
 		}
 	}
 	o = o.withDefaults()
-	return &Fetcher{opts: o, transport: newTransport(o, net.InterfaceAddrs)}, nil
+	f := &Fetcher{opts: o, transport: newTransport(o, net.InterfaceAddrs)}
+	for _, r := range o.Headers {
+		one := rule{HeaderRule: r}
+		if r.OAuth != nil {
+			one.tokens = newTokenSource(r, o)
+		}
+		f.rules = append(f.rules, one)
+	}
+	return f, nil
 }
 
 // Caller is the run that a script belongs to. The policy sees it.
@@ -185,6 +194,7 @@ func (f *Fetcher) Fetch(ctx context.Context, c Caller, text []byte) Result {
 	ctx, stop := context.WithTimeoutCause(ctx, f.opts.Timeout, errTimeout)
 	defer stop()
 	x := &exchange{fetcher: f, caller: c, first: r}
+	defer x.releaseTokens()
 	res, err := x.perform(ctx)
 	if err != nil {
 		res = x.failure(ctx, err)
@@ -202,6 +212,14 @@ type exchange struct {
 	// hosts are the URLs that were requested. Secrets that are bound to their hosts are
 	// removed from the answer.
 	hosts []*url.URL
+	// tokens are the access tokens that were added to requests.
+	tokens []usedToken
+}
+
+func (x *exchange) releaseTokens() {
+	for _, t := range x.tokens {
+		t.source.release(t.token)
+	}
 }
 
 // perform sends the request and follows its redirects.
@@ -237,13 +255,22 @@ func (x *exchange) request(ctx context.Context, r *request) (*http.Response, err
 		}
 		return nil, &deniedError{hop}
 	}
-	var headers []header
-	headers, hop.Added = inject(o.Headers, r.method, r.target, r.headers)
 	x.hosts = append(x.hosts, r.target)
+	before := len(x.tokens)
+	headers, added, err := x.inject(ctx, r)
+	hop.Added = added
 	x.hops = append(x.hops, hop)
+	if err != nil {
+		return nil, err
+	}
 	resp, err := x.fetcher.send(ctx, r, headers)
 	if err == nil {
 		x.hops[len(x.hops)-1].Status = resp.StatusCode
+		if resp.StatusCode == http.StatusUnauthorized {
+			for _, t := range x.tokens[before:] {
+				t.source.drop(t.token)
+			}
+		}
 	}
 	return resp, err
 }
@@ -332,11 +359,18 @@ func (x *exchange) follow(r *request, status int, location string) error {
 // hider returns the hider for the secrets that are bound to the requested hosts. Other
 // secrets are not hidden: what is hidden tells a script that sends guesses which one is right.
 func (x *exchange) hider() hider {
-	var rules []HeaderRule
-	for _, r := range x.fetcher.opts.Headers {
-		if slices.ContainsFunc(x.hosts, r.isBoundTo) {
-			rules = append(rules, r)
+	var values []string
+	for _, r := range x.fetcher.rules {
+		isBound := slices.ContainsFunc(x.hosts, r.isBoundTo)
+		if r.tokens == nil {
+			if isBound {
+				values = append(values, r.Value)
+			}
+			continue
+		}
+		if isTokenHost := slices.ContainsFunc(x.hosts, r.OAuth.isAt); isBound || isTokenHost {
+			values = append(values, r.tokens.secrets(isTokenHost)...)
 		}
 	}
-	return newHider(rules)
+	return newHider(values)
 }

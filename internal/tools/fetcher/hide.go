@@ -23,13 +23,13 @@ type hider struct {
 	folded []string // the same words in lower case
 }
 
-// newHider returns a hider for the values of the rules, in the forms in which servers
-// repeat them.
-func newHider(rules []HeaderRule) hider {
+// newHider returns a hider for the values of headers and other secrets, in the forms in which
+// servers repeat them.
+func newHider(values []string) hider {
 	var list []string
-	for _, r := range rules {
-		list = append(list, spellings(r.Value)...)
-		if scheme, secret, ok := strings.Cut(r.Value, " "); ok {
+	for _, v := range values {
+		list = append(list, spellings(v)...)
+		if scheme, secret, ok := strings.Cut(v, " "); ok {
 			list = append(list, spellings(secret)...) // the token of "Bearer token"
 			if plain, err := base64.StdEncoding.DecodeString(secret); err == nil && strings.EqualFold(scheme, "basic") {
 				_, password, _ := strings.Cut(string(plain), ":")

@@ -1,6 +1,8 @@
 package fetcher
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,19 +16,23 @@ import (
 	"strings"
 )
 
-// HeaderRule adds a header to requests to one host. Its value may be a secret.
+// HeaderRule adds a header to requests to one host. Its value may be a secret, or an access
+// token that the Fetcher gets from a token endpoint.
 type HeaderRule struct {
 	// Host is a host, or *.example.com for all hosts below example.com and example.com
 	// itself. It may have a port; without one it means the default port of the scheme.
 	Host string
 	// Methods are the methods of the requests that get the header; nil means all.
 	Methods []string
-	// Header and Value are the header.
+	// Header and Value are the header. Value is empty if OAuth is set.
 	Header, Value string
+	// OAuth gets access tokens, and the header is "Bearer " and a token; nil for a fixed value.
+	OAuth *OAuth
 	// KeepScripts leaves a header that the script has set. Without it, the rule replaces
-	// that header.
+	// that header. A rule with OAuth always leaves it.
 	KeepScripts bool
-	// Plain adds the header to requests over http too, and not only over https.
+	// Plain adds the header to requests over http too, and not only over https. It permits a
+	// token endpoint with http.
 	Plain bool
 }
 
@@ -50,6 +56,12 @@ func (r HeaderRule) Check() error {
 		return fmt.Errorf("%s: the name of the header is malformed", r)
 	case isOwnHeader(strings.ToLower(r.Header)):
 		return fmt.Errorf("%s: this header follows from the request and cannot be added", r)
+	case r.OAuth != nil && r.Value != "":
+		return fmt.Errorf("%s: a rule has either a value or OAuth", r)
+	case r.OAuth != nil:
+		if err := r.OAuth.check(r.Plain); err != nil {
+			return fmt.Errorf("%s: %w", r, err)
+		}
 	case r.Value == "":
 		return fmt.Errorf("%s: the value is empty", r)
 	case strings.ContainsFunc(r.Value, func(c rune) bool { return c < ' ' && c != '\t' || c >= 0x7f }):
@@ -81,79 +93,116 @@ func (r HeaderRule) appliesTo(method string, u *url.URL) bool {
 	return isMethod && (u.Scheme == "https" || r.Plain) && r.isBoundTo(u)
 }
 
-// inject returns the headers of a request with those of the rules. The names of the added
-// ones are in added.
-func inject(rules []HeaderRule, method string, u *url.URL, headers []header) (all []header, added []string) {
-	all = slices.Clone(headers)
-	for _, r := range rules {
-		if !r.appliesTo(method, u) {
+// rule is a HeaderRule of a Fetcher.
+type rule struct {
+	HeaderRule
+	tokens *tokenSource // nil for a fixed value
+}
+
+// usedToken is an access token in a request.
+type usedToken struct {
+	source *tokenSource
+	token  *accessToken
+}
+
+// inject returns the headers of a request with those of the rules, and the names of the added
+// ones. It waits for access tokens and adds them to x.tokens.
+func (x *exchange) inject(ctx context.Context, r *request) (all []header, added []string, err error) {
+	all = slices.Clone(r.headers)
+	for _, rule := range x.fetcher.rules {
+		if !rule.appliesTo(r.method, r.target) {
 			continue
 		}
-		name := strings.ToLower(r.Header)
+		name, value := strings.ToLower(rule.Header), rule.Value
 		isName := func(h header) bool { return h.name == name }
-		if r.KeepScripts && slices.ContainsFunc(all, isName) {
+		if (rule.KeepScripts || rule.tokens != nil) && slices.ContainsFunc(all, isName) {
 			continue
 		}
-		all = append(slices.DeleteFunc(all, isName), header{name, r.Value})
+		if rule.tokens != nil {
+			token, err := rule.tokens.take(ctx)
+			if err != nil {
+				return nil, nil, err
+			}
+			x.tokens = append(x.tokens, usedToken{rule.tokens, token})
+			value = token.value
+		}
+		all = append(slices.DeleteFunc(all, isName), header{name, value})
 		added = append(added, name)
 	}
-	return all, added
+	return all, added, nil
 }
+
+// errVisible is returned for a secret in the flag of a process.
+var errVisible = errors.New("the value is visible to other users; take it from the environment with ${NAME} or from a file with ${file:PATH}")
 
 // ParseHeaderFlag parses a rule of the form
 // "host=HOST,header=NAME,value=VALUE[,methods=GET;POST][,override=false][,plain=true]". In
 // VALUE, ${NAME} is replaced with a variable from lookup, and ${file:PATH} with the text of
 // a file; one of them is required, because other users can see the flags of a process.
+//
+// In place of value, a rule with OAuth has "token_url=URL,client_id=ID,client_secret=VALUE
+// [,scope=SCOPE][,refresh_buffer_secs=30]". Its header is Authorization by default.
 func ParseHeaderFlag(text string, lookup func(string) (string, bool)) (HeaderRule, error) {
 	r := HeaderRule{}
-	var hasReference bool
+	var hasOverride bool
 	for _, part := range strings.Split(text, ",") {
 		key, value, ok := strings.Cut(part, "=")
 		if !ok {
 			return r, errors.New("a rule has the form host=HOST,header=NAME,value=VALUE; put values with a comma in the file of --fetch-header-config")
 		}
-		switch strings.TrimSpace(key) {
+		var err error
+		switch key = strings.TrimSpace(key); key {
 		case "host":
 			r.Host = value
 		case "header":
 			r.Header = value
 		case "value":
-			hasReference = reference.MatchString(value)
-			var err error
-			if r.Value, err = expand(value, lookup); err != nil {
-				return r, fmt.Errorf("%s: %w", r, err)
+			if value != "" && !reference.MatchString(value) {
+				err = errVisible
+			} else {
+				r.Value, err = expand(value, lookup)
 			}
 		case "methods":
 			r.Methods = strings.Split(value, ";")
 		case "override":
-			r.KeepScripts = value == "false"
+			r.KeepScripts, hasOverride = value == "false", true
 		case "plain":
 			r.Plain = value == "true"
+		case "token_url", "client_id", "client_secret", "scope", "refresh_buffer_secs":
+			if r.OAuth == nil {
+				r.OAuth = &OAuth{}
+			}
+			err = r.OAuth.setFlag(key, value, lookup)
 		default:
-			return r, fmt.Errorf("%.40q is unknown: a rule has host, header, value, methods, override and plain", key)
+			return r, fmt.Errorf("%.40q is unknown: a rule has host, header, value, methods, override and plain, or token_url, client_id, client_secret, scope and refresh_buffer_secs in place of value", key)
+		}
+		if err != nil {
+			return r, fmt.Errorf("%s: %w", r, err)
 		}
 	}
-	if r.Value != "" && !hasReference {
-		return r, fmt.Errorf("%s: the value is visible to other users; take it from the environment with ${NAME} or from a file with ${file:PATH}", r)
+	if r.OAuth != nil {
+		r.Header = cmp.Or(r.Header, defaultOAuthHeader)
+		if hasOverride {
+			return r, fmt.Errorf("%s: %w", r, errOverride)
+		}
 	}
 	return r, r.Check()
 }
 
+// errOverride is returned for an OAuth rule that could replace headers.
+var errOverride = errors.New("a rule with OAuth never replaces a header of a script; remove override")
+
 // ParseHeaderFile parses a JSON array of rules, each {"host", "methods", "headers": {NAME:
-// VALUE}, "override", "plain"}. Values may have the references of ParseHeaderFlag.
+// VALUE}, "override", "plain"}, or with OAuth {"host", "methods", "auth": {"type":
+// "oauth_client_credentials", "header", "token_url", "client_id", "client_secret", "scope",
+// "refresh_buffer_secs"}, "plain"}. Values may have the references of ParseHeaderFlag.
 func ParseHeaderFile(text []byte, lookup func(string) (string, bool)) ([]HeaderRule, error) {
-	var list []struct {
-		Host     string            `json:"host"`
-		Methods  []string          `json:"methods"`
-		Headers  map[string]string `json:"headers"`
-		Override *bool             `json:"override"`
-		Plain    bool              `json:"plain"`
-	}
+	var list []fileRule
 	d := json.NewDecoder(strings.NewReader(string(text)))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&list); err != nil {
 		if field, ok := strings.CutPrefix(err.Error(), "json: unknown field "); ok {
-			return nil, fmt.Errorf("member %s is unknown: a rule has host, methods, headers, override and plain", field)
+			return nil, fmt.Errorf("member %s is unknown: a rule has host, methods, headers, override and plain, or auth in place of headers, with type, header, token_url, client_id, client_secret, scope and refresh_buffer_secs", field)
 		}
 		return nil, errors.New(`the file must be a JSON array such as [{"host": "api.example.com", "headers": {"Authorization": "Bearer ${TOKEN}"}}]`)
 	}
@@ -162,24 +211,58 @@ func ParseHeaderFile(text []byte, lookup func(string) (string, bool)) ([]HeaderR
 	}
 	var rules []HeaderRule
 	for _, one := range list {
-		if len(one.Headers) == 0 {
-			return nil, fmt.Errorf("the rule for host %.80q has no headers", one.Host)
+		more, err := one.rules(lookup)
+		if err != nil {
+			return nil, err
 		}
-		for _, name := range slices.Sorted(maps.Keys(one.Headers)) {
-			r := HeaderRule{Host: one.Host, Methods: one.Methods, Header: name, KeepScripts: one.Override != nil && !*one.Override, Plain: one.Plain}
-			var err error
-			if r.Value, err = expand(one.Headers[name], lookup); err == nil {
-				err = r.Check()
-			} else {
-				err = fmt.Errorf("%s: %w", r, err)
-			}
-			if err != nil {
-				return nil, err
-			}
-			rules = append(rules, r)
-		}
+		rules = append(rules, more...)
 	}
 	return rules, nil
+}
+
+// fileRule is a rule in a file. It has one header or several.
+type fileRule struct {
+	Host     string            `json:"host"`
+	Methods  []string          `json:"methods"`
+	Headers  map[string]string `json:"headers"`
+	Auth     *fileAuth         `json:"auth"`
+	Override *bool             `json:"override"`
+	Plain    bool              `json:"plain"`
+}
+
+// rules returns the rules for the headers.
+func (f fileRule) rules(lookup func(string) (string, bool)) ([]HeaderRule, error) {
+	r := HeaderRule{Host: f.Host, Methods: f.Methods, KeepScripts: f.Override != nil && !*f.Override, Plain: f.Plain}
+	if f.Auth != nil {
+		r.Header = cmp.Or(f.Auth.Header, defaultOAuthHeader)
+		var err error
+		switch r.OAuth, err = f.Auth.oauth(lookup); {
+		case err != nil:
+		case f.Headers != nil:
+			err = errors.New("a rule has either headers or auth")
+		case f.Override != nil:
+			err = errOverride
+		default:
+			return []HeaderRule{r}, r.Check()
+		}
+		return nil, fmt.Errorf("%s: %w", r, err)
+	}
+	if len(f.Headers) == 0 {
+		return nil, fmt.Errorf("the rule for host %.80q has no headers", f.Host)
+	}
+	var list []HeaderRule
+	for _, name := range slices.Sorted(maps.Keys(f.Headers)) {
+		r.Header = name
+		var err error
+		if r.Value, err = expand(f.Headers[name], lookup); err != nil {
+			return nil, fmt.Errorf("%s: %w", r, err)
+		}
+		if err := r.Check(); err != nil {
+			return nil, err
+		}
+		list = append(list, r)
+	}
+	return list, nil
 }
 
 var reference = regexp.MustCompile(`\$\{(?:file:([^}]+)|([A-Za-z_][A-Za-z0-9_]*))\}`)

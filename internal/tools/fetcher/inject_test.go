@@ -36,7 +36,7 @@ func withRules(t *testing.T, rules ...fetcher.HeaderRule) *fetcher.Fetcher {
 	})
 }
 
-func portOf(t *testing.T, s *httptest.Server) string {
+func portOf(t testing.TB, s *httptest.Server) string {
 	t.Helper()
 	u, err := url.Parse(s.URL)
 	if err != nil {
@@ -224,24 +224,24 @@ func TestParseHeaders(t *testing.T) {
 		t.Fatal(err)
 	}
 	for flag, want := range map[string]string{
-		"host=a.example,header=X,value=" + secret:             "the value is visible to other users",
-		"host=a.example,header=X,value=plain":                 "the value is visible to other users",
-		"host=a.example,header=X,value=${NONE}":               "the environment has no NONE",
-		"host=a.example,header=X,value=${EMPTY}":              "the environment has no EMPTY",
-		"host=a.example,header=X,value=${file:" + open + "}":  "run chmod 600",
-		"host=a.example,header=X,value=${file:/none}":         "read secret",
-		"host=a.example,header=X,value=${file:" + dir + "}":   "it must be a file",
-		"host=a.example,header=X":                             "the value is empty",
-		"header=X,value=${TOKEN}":                             "the host must be a name",
-		"host=*,header=X,value=${TOKEN}":                      "the host must be a name",
-		"host=a.*.example,header=X,value=${TOKEN}":            "the host must be a name",
-		"host=https://a.example,header=X,value=${TOKEN}":      "the host must be a name",
-		"host=a.example/x,header=X,value=${TOKEN}":            "the host must be a name",
-		"host=a.example,header=X y,value=${TOKEN}":            "the name of the header is malformed",
-		"host=a.example,header=Host,value=${TOKEN}":           "follows from the request",
-		"host=a.example,header=X,value=${TOKEN},methods=G T":  "a method is malformed",
-		"host=a.example,header=X,token_url=https://b.example": `"token_url" is unknown`,
-		"a.example": "a rule has the form",
+		"host=a.example,header=X,value=" + secret:            "the value is visible to other users",
+		"host=a.example,header=X,value=plain":                "the value is visible to other users",
+		"host=a.example,header=X,value=${NONE}":              "the environment has no NONE",
+		"host=a.example,header=X,value=${EMPTY}":             "the environment has no EMPTY",
+		"host=a.example,header=X,value=${file:" + open + "}": "run chmod 600",
+		"host=a.example,header=X,value=${file:/none}":        "read secret",
+		"host=a.example,header=X,value=${file:" + dir + "}":  "it must be a file",
+		"host=a.example,header=X":                            "the value is empty",
+		"header=X,value=${TOKEN}":                            "the host must be a name",
+		"host=*,header=X,value=${TOKEN}":                     "the host must be a name",
+		"host=a.*.example,header=X,value=${TOKEN}":           "the host must be a name",
+		"host=https://a.example,header=X,value=${TOKEN}":     "the host must be a name",
+		"host=a.example/x,header=X,value=${TOKEN}":           "the host must be a name",
+		"host=a.example,header=X y,value=${TOKEN}":           "the name of the header is malformed",
+		"host=a.example,header=Host,value=${TOKEN}":          "follows from the request",
+		"host=a.example,header=X,value=${TOKEN},methods=G T": "a method is malformed",
+		"host=a.example,header=X,token=x":                    `"token" is unknown`,
+		"a.example":                                          "a rule has the form",
 	} {
 		_, err := fetcher.ParseHeaderFlag(flag, lookup)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), secret) {
@@ -249,7 +249,7 @@ func TestParseHeaders(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		`{`: "the file must be a JSON array", `{}`: "the file must be a JSON array", `[] []`: "unexpected text", `[{"host":"a.example","auth":{}}]`: `member "auth" is unknown`,
+		`{`: "the file must be a JSON array", `{}`: "the file must be a JSON array", `[] []`: "unexpected text", `[{"host":"a.example","x":{}}]`: `member "x" is unknown`,
 		`[{"host":"a.example"}]`: "has no headers", `[{"host":"a.example","headers":{"X":"${NONE}"}}]`: "the environment has no NONE",
 		`[{"host":"a.example","headers":{"X":"a\nb` + "s3cret" + `"}}]`: "printable ASCII",
 	} {
