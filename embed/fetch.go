@@ -46,11 +46,7 @@ func (d *Daybook) openFetch(context.Context) error {
 	if o.Policy == "" || d.opts.Runs.Elsewhere {
 		return nil
 	}
-	files, err := policy.Read(o.Policy)
-	if err != nil {
-		return ofField("Fetch.Policy", err)
-	}
-	rules, err := policy.New(files, policy.Options{Rule: cmp.Or(o.Rule, fetcher.DefaultRule)})
+	rules, err := policy.Load(o.Policy, policy.Options{Rule: cmp.Or(o.Rule, fetcher.DefaultRule)})
 	if err != nil {
 		return ofField("Fetch.Policy", err)
 	}

@@ -478,6 +478,51 @@ func TestFetchTokens(t *testing.T) {
 	}
 }
 
+// With several policies, a recorded decision names the one that decided alone, otherwise the
+// chain. A chain without policies denies.
+func TestFetchPolicyChains(t *testing.T) {
+	t.Parallel()
+	web := newWebsite(t)
+	const posts = "package mcp.fetch\nallow if input.method == \"POST\""
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"open.rego": fetchPolicy, "posts.rego": posts, "none.json": `{"fetch":{"policies":[]}}`,
+		"all.json": `{"fetch":{"mode":"all","policies":[{"url":"file://open.rego"},{"url":"file://posts.rego"}]}}`,
+		"any.json": `{"fetch":{"mode":"any","policies":[{"url":"file://open.rego"},{"url":"file://posts.rego"}]}}`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	open, post := events.Hash([]byte(fetchPolicy)), events.Hash([]byte(posts))
+	both := open + "  data.mcp.fetch.allow\n" + post + "  data.mcp.fetch.allow\n"
+	type request struct {
+		method, path string
+		allowed      bool
+		policy       string
+	}
+	for file, requests := range map[string][]request{
+		"all.json":  {{"POST", "/open/echo", true, events.Hash([]byte("all\n" + both))}, {"GET", "/open/echo", false, post}, {"POST", "/closed", false, open}},
+		"any.json":  {{"GET", "/open/echo", true, open}, {"POST", "/closed", true, post}, {"GET", "/closed", false, events.Hash([]byte("any\n" + both))}},
+		"none.json": {{"GET", "/open/echo", false, events.Hash([]byte("all\n"))}},
+	} {
+		opts := fetching(t, fetchPolicy)
+		opts.Fetch.Policy = filepath.Join(dir, file)
+		book := start(t, opts)
+		for _, r := range requests {
+			e := run(t, book, embed.Script{Code: `await fetch("` + web.URL + r.path + `", { method: "` + r.method + `" }).then(r => r.status, e => e.message)`})
+			got := recordedFetches(t, book, e.ExecutionID)
+			if len(got) != 1 || len(got[0].Fetch.Decisions) != 1 || got[0].Fetch.Decisions[0].Allowed != r.allowed || got[0].Fetch.Decisions[0].PolicySHA256 != r.policy {
+				t.Errorf("%s: %s %s: %+v", file, r.method, r.path, got)
+			}
+			if r.allowed != (deref(e.Result) == "200") || !r.allowed && !strings.HasPrefix(deref(e.Result), "fetch denied by policy: ") {
+				t.Errorf("%s: %s %s: %s %s", file, r.method, r.path, deref(e.Result), deref(e.Error))
+			}
+		}
+		closeBook(t, book)
+	}
+}
+
 // A policy that cannot be used refuses the start, with the flag and the reason.
 func TestWrongFetchPolicy(t *testing.T) {
 	t.Parallel()

@@ -17,9 +17,11 @@ type FetchOAuth = fetcher.OAuth
 // FetchOptions configure the HTTP requests of scripts.
 type FetchOptions struct {
 	// Policy is a file with a Rego policy, or a directory of such files, that decides about
-	// each request. Without it, scripts cannot send requests.
+	// each request. A file that ends in .json names several policies, of which all or any must
+	// allow. Without Policy, scripts cannot send requests.
 	Policy string
-	// Rule is the rule of the policy that decides. Default: data.mcp.fetch.allow.
+	// Rule is the rule of the policy that decides; several policies may name others. Default:
+	// data.mcp.fetch.allow.
 	Rule string
 	// Headers are added to requests that the policy allows; see ReadFetchHeaders.
 	Headers []FetchHeader

@@ -104,7 +104,8 @@ type FetchRecord struct {
 type FetchDecision struct {
 	// Allowed is whether the policy permitted the request.
 	Allowed bool `json:"allowed"`
-	// PolicySHA256 is the hash of the policy, and Rule the rule in it that decided.
+	// PolicySHA256 is the hash of the policy, and Rule the rule in it that decided. If several
+	// policies decided together, they are the hash of the chain and all rules.
 	PolicySHA256 string `json:"policy_sha256"`
 	Rule         string `json:"rule"`
 	// AddedHeaders are the names of the headers that the operator's rules added to the

@@ -95,8 +95,8 @@ func (f engineFlags) readServers(o *embed.Options) error {
 
 // fetchFlags are the flags of embed.FetchOptions.
 type fetchFlags struct {
-	FetchPolicy        string         `name:"fetch-policy" option:"Fetch.Policy" help:"Rego file, or directory of such files, that decides which HTTP requests scripts may send. Without it they send none." placeholder:"FILE|DIR"`
-	FetchRule          string         `name:"fetch-policy-rule" option:"Fetch.Rule" help:"Rule of the policy that decides." default:"data.mcp.fetch.allow" placeholder:"RULE"`
+	FetchPolicy        string         `name:"fetch-policy" option:"Fetch.Policy" help:"Rego file, directory of such files, or JSON file with several policies, that decides which HTTP requests scripts may send. Without it they send none." placeholder:"FILE|DIR"`
+	FetchRule          string         `name:"fetch-policy-rule" option:"Fetch.Rule" help:"Rule of the policy that decides; several policies may name others." default:"data.mcp.fetch.allow" placeholder:"RULE"`
 	FetchHeaders       []string       `name:"fetch-header" option:"Fetch.Headers" sep:"none" help:"Header to add to requests of scripts to one host, as host=HOST,header=NAME,value=VALUE; VALUE takes secrets as $${NAME} from the environment or as $${file:PATH}. With token_url=URL,client_id=ID,client_secret=VALUE in place of value, it has an access token of OAuth. May be repeated." placeholder:"RULE"`
 	FetchHeaderConfig  string         `name:"fetch-header-config" help:"JSON file with headers to add to requests of scripts." placeholder:"FILE"`
 	FetchAllowNetworks []netip.Prefix `name:"fetch-allow-network" option:"Fetch.AllowNetworks" help:"Network that scripts may reach although it is not public, as address/bits; may be repeated." placeholder:"CIDR"`

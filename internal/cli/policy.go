@@ -19,7 +19,7 @@ type policyCmd struct {
 }
 
 type policyTestCmd struct {
-	Policy  string   `arg:"" help:"Rego file, or directory of such files, as for --fetch-policy." placeholder:"FILE|DIR"`
+	Policy  string   `arg:"" help:"Rego file, directory of such files, or JSON file with several policies, as for --fetch-policy." placeholder:"FILE|DIR"`
 	URL     string   `arg:"" optional:"" help:"URL of the request." placeholder:"URL"`
 	Method  string   `help:"Method of the request." default:"GET" placeholder:"METHOD"`
 	Headers []string `name:"header" sep:"none" help:"Header of the request; may be repeated." placeholder:"NAME:VALUE"`
@@ -27,7 +27,7 @@ type policyTestCmd struct {
 	Actor   string   `help:"Client that submitted the run." default:"anonymous" placeholder:"NAME"`
 	Session string   `help:"Session of the run." placeholder:"NAME"`
 	Input   string   `help:"JSON file with the whole input, or - for stdin, in place of a URL." placeholder:"FILE"`
-	Rule    string   `help:"Rule that decides." default:"data.mcp.fetch.allow" placeholder:"RULE"`
+	Rule    string   `help:"Rule that decides; several policies may name others." default:"data.mcp.fetch.allow" placeholder:"RULE"`
 	JSON    bool     `help:"Print JSON, with the input."`
 }
 
@@ -36,6 +36,7 @@ func (c *policyTestCmd) Help() string {
 	return "It needs no server and sends no request. Addresses are not looked at: a server also refuses those that are not public.\n\n" +
 		"Examples:\n\n" +
 		"  daybook policy test fetch.rego https://api.example.com/v1/items\n\n" +
+		"  daybook policy test policies.json https://api.example.com/v1/items\n\n" +
 		"  daybook policy test policies/ https://api.example.com/ --method POST --header 'Content-Type: text/plain'\n\n" +
 		"Exit status:\n\n" +
 		"  0  The request is allowed.\n\n" +
@@ -55,11 +56,7 @@ const maxPolicyInput = 4 << 20
 
 // Run prints the decision and why.
 func (c *policyTestCmd) Run(ctx context.Context, std *streams) error {
-	files, err := policy.Read(c.Policy)
-	if err != nil {
-		return usageError{err}
-	}
-	p, err := policy.New(files, policy.Options{Rule: c.Rule, Timeout: policyTimeout})
+	p, err := policy.Load(c.Policy, policy.Options{Rule: c.Rule, Timeout: policyTimeout})
 	if err != nil {
 		return usageError{err}
 	}
@@ -76,12 +73,12 @@ func (c *policyTestCmd) Run(ctx context.Context, std *streams) error {
 	}
 	if c.JSON {
 		var text []byte
-		text, err = json.Marshal(map[string]any{"allowed": d.Allowed, "problem": d.Problem, "rule": p.Rule(), "policy_sha256": p.Hash(), "why": append([]string{}, why...), "input": input})
+		text, err = json.Marshal(map[string]any{"allowed": d.Allowed, "problem": d.Problem, "rule": d.Rule, "policy_sha256": d.Policy, "why": append([]string{}, why...), "input": input})
 		if err == nil {
 			err = std.out.WriteJSON(string(text))
 		}
 	} else {
-		c.print(std, p, d, why, took)
+		c.print(std, d, why, took)
 	}
 	if err == nil && !d.Allowed {
 		return exitError(exitFailed)
@@ -89,12 +86,12 @@ func (c *policyTestCmd) Run(ctx context.Context, std *streams) error {
 	return err
 }
 
-func (c *policyTestCmd) print(std *streams, p *policy.Policy, d policy.Decision, why []string, took time.Duration) {
+func (c *policyTestCmd) print(std *streams, d policy.Decision, why []string, took time.Duration) {
 	verdict := "denied"
 	if d.Allowed {
 		verdict = "allowed"
 	}
-	fmt.Fprintf(std.out, "%s by rule %s of policy %s\n", verdict, p.Rule(), p.Hash())
+	fmt.Fprintf(std.out, "%s by rule %s of policy %s\n", verdict, d.Rule, d.Policy)
 	if d.Problem != "" {
 		fmt.Fprintf(std.out, "  %s\n", d.Problem)
 	}
@@ -102,7 +99,7 @@ func (c *policyTestCmd) print(std *streams, p *policy.Policy, d policy.Decision,
 		fmt.Fprintf(std.out, "  %s\n", line)
 	}
 	if took > slowPolicy {
-		fmt.Fprintf(std.err, "The evaluation took %s. A server denies after %s.\n", took.Round(time.Millisecond), slowPolicy)
+		fmt.Fprintf(std.err, "The evaluation took %s. A policy of a server denies after %s.\n", took.Round(time.Millisecond), slowPolicy)
 	}
 }
 

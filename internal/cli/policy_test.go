@@ -24,7 +24,18 @@ allow if input.tenant == "acme"
 			t.Fatal(err)
 		}
 	}
+	chains := t.TempDir()
+	for name, text := range map[string]string{
+		"get.rego": "package mcp.fetch\ndefault allow := false\nallow if input.method == \"GET\"", "host.rego": "package mcp.fetch\ndefault allow := false\nallow if input.url_parsed.host == \"h\"",
+		"all.json": `{"fetch":{"mode":"all","policies":[{"url":"file://get.rego"},{"url":"file://host.rego"}]}}`, "any.json": `{"fetch":{"mode":"any","policies":[{"url":"file://get.rego"},{"url":"file://host.rego"}]}}`,
+		"none.json": `{"fetch":{"policies":[]}}`, "tools.json": `{"mcp_tools":{"policies":[]}}`,
+	} {
+		if err := os.WriteFile(filepath.Join(chains, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	known := map[string]string{
+		"chains": chains,
 		"policy": policy, "dir": dir, "other": written(t, "other.rego", "package other\nallow := true"), "send": written(t, "send.rego", "package mcp.fetch\nallow if http.send({}).x"),
 		"old": written(t, "old.rego", "package mcp.fetch\nallow {\n\tinput.x\n}"), "text": written(t, "text.rego", `package mcp.fetch`+"\n"+`allow := "yes"`), "input": written(t, "input.json", `{"tenant":"acme"}`), "bad": written(t, "bad.json", `[]`),
 	}
@@ -48,6 +59,13 @@ allow if input.tenant == "acme"
 		{args: `policy test $policy http://h/ --header nocolon`, status: 2, stderr: "daybook: --header \"nocolon\": the form is NAME:VALUE\n"},
 		{args: `policy test $policy`, status: 2, stderr: "daybook: give either a URL or --input\n"},
 		{args: `policy test $policy --input $bad`, status: 2, stderr: "daybook: --input .*: it must be a JSON object.*\n"},
+		{args: `policy test $chains/all.json http://h/`, stdout: "allowed" + by + "  get\\.rego: allowed" + by + "    get\\.rego:3: rule allow is true\n  host\\.rego: allowed" + by + "    host\\.rego:3: rule allow is true\n"},
+		{args: `policy test $chains/all.json http://h/ --method POST`, status: 1, stdout: "denied" + by + "  get\\.rego: denied" + by + "    get\\.rego:3: not true: input\\.method == \"GET\"\n"},
+		{args: `policy test $chains/any.json http://h/ --method POST`, stdout: "allowed" + by + "  get\\.rego: denied" + by + "    get\\.rego:3: .*\n  host\\.rego: allowed" + by + "    host\\.rego:3: rule allow is true\n"},
+		{args: `policy test $chains/any.json http://i/ --method POST`, status: 1, stdout: "denied" + by + "  get\\.rego: denied" + by + ".*\n  host\\.rego: denied" + by + ".*\n"},
+		{args: `policy test $chains/any.json http://h/ --json`, stdout: `.*"policy_sha256":"[0-9a-f]{64}","problem":"","rule":"data\.mcp\.fetch\.allow","why":\["get\.rego: allowed by .*","  get\.rego:3: rule allow is true"\]\}` + "\n"},
+		{args: `policy test $chains/none.json http://h/`, status: 1, stdout: "denied by rule none of policy [0-9a-f]{64}\n  there is no policy\n"},
+		{args: `policy test $chains/tools.json http://h/`, status: 2, stderr: "daybook: read policies .*tools\\.json: member \"mcp_tools\": policies decide about fetch only; remove the member\n"},
 		{args: `policy test $dir.none http://h/`, status: 2, stderr: "daybook: read policy: .*no such file or directory\n"},
 	})
 }

@@ -13,5 +13,6 @@
 //   - load.go: reads and compiles the files of a policy, and computes its hash
 //   - builtins.go: decides which built-in functions policies may call
 //   - evaluate.go: Policy: evaluates the rule within a time limit
+//   - chain.go: Chain: one policy, or several of which all or any must allow
 //   - explain.go: says which expressions of a policy decided
 package policy

@@ -26,17 +26,14 @@ type Policy struct {
 	running  chan struct{} // limits the evaluations that run at a time
 }
 
-// Hash returns the hash of the policy; see HashFiles.
-func (p *Policy) Hash() string { return p.hash }
-
-// Rule returns the reference of the rule that decides.
-func (p *Policy) Rule() string { return p.rule }
-
 // Decision is the decision about one input.
 type Decision struct {
 	Allowed bool
-	// Problem is set if the rule had no boolean value, and says why. The input is denied.
+	// Problem is set if the rule had no boolean value, and says why. The input is denied, unless
+	// another policy allows it.
 	Problem string
+	// Policy is the hash of the policy that decided, see HashFiles, and Rule its rule.
+	Policy, Rule string
 }
 
 // Evaluate decides about an input, which is a value of encoding/json. It always returns a
@@ -51,6 +48,7 @@ var errTooSlow = errors.New("too slow")
 // evaluate evaluates the rule, and traces that to tracer if it is not nil. It reports
 // whether the tracer is no longer in use.
 func (p *Policy) evaluate(ctx context.Context, input map[string]any, tracer topdown.QueryTracer) (d Decision, isDone bool) {
+	defer func() { d.Policy, d.Rule = p.hash, p.rule }()
 	ctx, stop := context.WithTimeoutCause(ctx, p.timeout, errTooSlow)
 	defer stop()
 	select {

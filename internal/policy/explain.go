@@ -11,10 +11,8 @@ import (
 // maxSteps is the maximum number of steps of an explanation.
 const maxSteps = 50
 
-// Explain decides about an input like Evaluate, and returns what decided, as lines with
-// places in the files: the rules that were true if the input is allowed, otherwise the
-// expressions that were not true.
-func (p *Policy) Explain(ctx context.Context, input map[string]any) (Decision, []string) {
+// explain decides about an input like Evaluate, and returns what decided; see Chain.Explain.
+func (p *Policy) explain(ctx context.Context, input map[string]any) (Decision, []string) {
 	t := &steps{rule: p.ref}
 	d, isDone := p.evaluate(ctx, input, t)
 	switch {

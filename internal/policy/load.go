@@ -35,9 +35,9 @@ type File struct {
 	Text []byte
 }
 
-// Read reads a policy: one file, or the files of a directory that end in .rego, without
+// read reads a policy: one file, or the files of a directory that end in .rego, without
 // its subdirectories. The errors name path.
-func Read(path string) ([]File, error) {
+func read(path string) ([]File, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, fmt.Errorf("read policy: %w", err)

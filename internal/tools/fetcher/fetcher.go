@@ -32,11 +32,9 @@ const MaxResponseBytes = 11 << 20
 // call have at most 1 MiB, in Base64 and with the headers.
 const MaxRequestBytes = 640 << 10
 
-// Policy decides about requests. *policy.Policy is one.
+// Policy decides about requests. *policy.Chain is one.
 type Policy interface {
 	Evaluate(ctx context.Context, input map[string]any) policy.Decision
-	Hash() string
-	Rule() string
 }
 
 // Memory limits the memory of responses in this process.
@@ -168,8 +166,8 @@ func (r Result) Release() {
 // Hop is one request of a fetch with the decision about it.
 type Hop struct {
 	Method, URL string
-	// Allowed is the decision of the policy with the hash Policy, by the rule Rule. Problem
-	// says why the rule had no boolean value, if so.
+	// Allowed is the decision of the policy with the hash Policy, by the rule Rule; see
+	// policy.Decision. Problem says why the rule had no boolean value, if so.
 	Allowed      bool
 	Policy, Rule string
 	Problem      string
@@ -247,7 +245,7 @@ func (x *exchange) perform(ctx context.Context) (Result, error) {
 func (x *exchange) request(ctx context.Context, r *request) (*http.Response, error) {
 	o := &x.fetcher.opts
 	d := o.Policy.Evaluate(ctx, policyInput(x.caller, r))
-	hop := Hop{Method: r.method, URL: r.target.String(), Allowed: d.Allowed, Policy: o.Policy.Hash(), Rule: o.Policy.Rule(), Problem: d.Problem}
+	hop := Hop{Method: r.method, URL: r.target.String(), Allowed: d.Allowed, Policy: d.Policy, Rule: d.Rule, Problem: d.Problem}
 	if !d.Allowed {
 		x.hops = append(x.hops, hop)
 		if ctx.Err() != nil {
