@@ -17,7 +17,7 @@ import (
 // are exported.
 var keptExports = map[string][]string{
 	"programs outside the module use it": {
-		"embed.Daybook.MCPServers", "embed.Daybook.ServeMCP", "embed.ErrClosed", "embed.ErrOwnerEnded", "embed.MaxMemoryMB", "embed.MaxWeight", "embed.MinMemoryMB",
+		"embed.Daybook.MCPServers", "embed.Daybook.ServeMCP", "embed.ErrClosed", "embed.ErrOwnerEnded", "embed.FetchOAuth", "embed.MaxMemoryMB", "embed.MaxWeight", "embed.MinMemoryMB",
 		"events.NoteSubject", "events.ReplaySubject", "events.ShredSubject", "events.WebhookSubject", "events.Type.OfSession",
 	},
 	"it is one of several names, and other packages use the others": {

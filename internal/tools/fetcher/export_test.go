@@ -34,3 +34,13 @@ func (f *Fetcher) WaitingForToken() (n int) {
 	}
 	return n
 }
+
+// KnownTokens returns the number of tokens that are hidden.
+func (f *Fetcher) KnownTokens() (n int) {
+	for _, r := range f.rules {
+		if r.tokens != nil {
+			n += len(r.tokens.secrets(false))
+		}
+	}
+	return n
+}

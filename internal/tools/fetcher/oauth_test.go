@@ -486,6 +486,21 @@ func TestSlowTokenEndpoint(t *testing.T) {
 	mustFail(t, f, request{URL: at(t, s, "example.com", "/")}, "the token endpoint did not answer within 50ms")
 }
 
+// The time limit of a fetch is also that of waiting for a token.
+func TestFetchTimeoutWhileWaiting(t *testing.T) {
+	t.Parallel()
+	s, i := serve(t, showToken), newIssuer(t, serve)
+	i.set(func(_ http.ResponseWriter, r *http.Request, _ int) { <-r.Context().Done() })
+	f := newFetcher(t, func(o *fetcher.Options) {
+		o.Headers, o.Resolver, o.Timeout = []fetcher.HeaderRule{oauthRule(t, s, i)}, toLoopback(), time.Second
+	})
+	f.SetTokenTimeout(time.Hour)
+	res := fetch(t, f, request{URL: at(t, s, "example.com", "/")})
+	if res.Outcome != fetcher.TimedOut || !strings.Contains(string(res.Text), "no access token for an added header within 1s") {
+		t.Errorf("%s: %s", res.Outcome, res.Text)
+	}
+}
+
 // A run that ends waits for no token. The request for it ends with the last fetch that waits.
 func TestCancelledWhileWaiting(t *testing.T) {
 	t.Parallel()
@@ -630,6 +645,36 @@ func TestTokensInUseStayHidden(t *testing.T) {
 	close(release)
 	if res := <-waiting; !strings.Contains(string(res.Text), `"[hidden]"`) || len(i.asked()) != 21 {
 		t.Errorf("%s after %d tokens", res.Text, len(i.asked()))
+	}
+	if n := f.KnownTokens(); n != 8 {
+		t.Errorf("%d tokens are kept", n)
+	}
+}
+
+// A late refusal of an earlier token does not drop the newest one.
+func TestLateRefusal(t *testing.T) {
+	t.Parallel()
+	seen, release := make(chan struct{}, 1), make(chan struct{})
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/wait" {
+			seen <- struct{}{}
+			<-release
+			w.WriteHeader(http.StatusUnauthorized)
+		}
+		showToken(w, r)
+	})
+	i := newIssuer(t, serve)
+	f, c := oauthFetcher(t, oauthRule(t, s, i))
+	waiting := fetchInBackground(t.Context(), f, at(t, s, "example.com", "/wait"), 1)
+	<-seen
+	c.add(2 * time.Hour)
+	must(t, f, request{URL: at(t, s, "example.com", "/")})
+	close(release)
+	if res := <-waiting; !strings.Contains(string(res.Text), `"status":401`) {
+		t.Errorf("%s", res.Text)
+	}
+	if got := must(t, f, request{URL: at(t, s, "example.com", "/")}); got.text(t) != "Bearer number 2" {
+		t.Errorf("%s", got.text(t))
 	}
 }
 

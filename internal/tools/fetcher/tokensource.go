@@ -19,8 +19,8 @@ const (
 	// tokenPause is the time after a failure in which the token endpoint is not asked again,
 	// and the time between two tokens that are dropped because a server refused them.
 	tokenPause = 5 * time.Second
-	// maxUnusedTokens is the number of earlier tokens that are hidden although no fetch uses
-	// them: they may still be valid.
+	// maxUnusedTokens is the number of tokens that are hidden although no fetch uses them:
+	// earlier ones may still be valid.
 	maxUnusedTokens = 8
 )
 
