@@ -435,7 +435,7 @@ func TestFetchTokens(t *testing.T) {
 	said := new(shared)
 	opts.Logger = slog.New(slog.NewTextHandler(said, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	book := start(t, opts)
-	code := `await fetch("` + web.URL + `/open/echo").then(r => r.text(), e => e.name + ": " + e.message)`
+	code := `await fetch("` + web.URL + `/open/echo").then(r => r.text(), e => e.name + ": " + e.message + " " + e.cause.code)`
 	ended := run(t, book, embed.Script{Code: code})
 	if !strings.Contains(deref(ended.Result), `"key":"[hidden]"`) {
 		t.Errorf("%s %s", deref(ended.Result), deref(ended.Error))
@@ -451,7 +451,7 @@ func TestFetchTokens(t *testing.T) {
 			break
 		}
 	}
-	want := "TypeError: fetch: GET " + web.URL + "/open/echo: no access token for the header X-Key for " + host + ": the token endpoint answered with status 401"
+	want := "TypeError: fetch: GET " + web.URL + "/open/echo: no access token for the header X-Key for " + host + ": the token endpoint answered with status 401 ERR_FETCH_TOKEN"
 	if deref(failed.Result) != want {
 		t.Errorf("%s %s", deref(failed.Result), deref(failed.Error))
 	}

@@ -496,7 +496,7 @@ func TestFetchTimeoutWhileWaiting(t *testing.T) {
 	})
 	f.SetTokenTimeout(time.Hour)
 	res := fetch(t, f, request{URL: at(t, s, "example.com", "/")})
-	if res.Outcome != fetcher.TimedOut || !strings.Contains(string(res.Text), "no access token for an added header within 1s") {
+	if res.Outcome != fetcher.TimedOut || !strings.Contains(string(res.Text), "no access token for an added header within 1s [ETIMEDOUT]") {
 		t.Errorf("%s: %s", res.Outcome, res.Text)
 	}
 }
