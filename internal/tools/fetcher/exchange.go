@@ -138,7 +138,7 @@ type endReader struct {
 
 func (r *endReader) Read(p []byte) (int, error) {
 	n, err := r.from.Read(p)
-	r.hasEnded = r.hasEnded || err == io.EOF //nolint:errorlint // as readers return it
+	r.hasEnded = r.hasEnded || err == io.EOF
 	return n, err                            //nolint:wrapcheck // io.EOF must stay as it is
 }
 
