@@ -237,7 +237,10 @@ func (s *Server) runContext(ctx context.Context, c caller, sub *ledger.Submissio
 	}
 	t := toPriorRun(before)
 	t.Note = "already tried: the same code on the same heap"
-	t.Reused = before.Reusable // the earlier run can be reused; submitRun decides whether it is
+	// Runs without a heap that started before the server had modules do not depend on any, but
+	// an equal run may now.
+	getsModules := sub.Heap == ledger.HeapNone && len(s.opts.WASMModules) > 0
+	t.Reused = before.Reusable && !getsModules // the earlier run can be reused; submitRun decides whether it is
 	s.addOutcome(ctx, t)
 	return t
 }

@@ -111,6 +111,11 @@ func (a *applier) applyStarted(e *events.Event, d *events.ExecutionStarted) erro
 	if err := a.dropVoidArtifacts(e.Tenant, st.id); err != nil {
 		return err
 	}
+	if len(d.WASMModules) > 0 {
+		if err := a.noteModulesInContext(e, d.ExecutionID); err != nil {
+			return err
+		}
+	}
 	a.usageOf(e.Tenant).OutputBytes += next.Byte - st.extent.Byte
 	st.extent, st.lastSeq, st.isUnstored = next, e.Seq, false
 	st.warnings = mergeWarnings(st.warnings, d.Warnings)

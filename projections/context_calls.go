@@ -58,6 +58,22 @@ func (a *applier) noteReturnInContext(e *events.Event, d *events.HostReturned) e
 	return nil
 }
 
+// noteModulesInContext marks a run whose result depends on the admitted packages, or on the
+// WebAssembly modules of the server. Both may be others the next time. A package that was not
+// admitted may be admitted by then.
+func (a *applier) noteModulesInContext(e *events.Event, execution string) error {
+	r, isCurrent, err := a.loadContextOfRun(e.Tenant, execution)
+	if err != nil || r == nil {
+		return err
+	}
+	r.seq = e.Seq
+	r.touch(e.Time)
+	if isCurrent {
+		r.markNotReusable(execution)
+	}
+	return nil
+}
+
 // markNotReusable marks a run as dependent on more than its request: its result may
 // differ the next time.
 func (b *contextBody) markNotReusable(execution string) {

@@ -217,7 +217,7 @@ func (a *applier) apply(e *events.Event) error {
 	case *events.HeapMigrated:
 		return a.applyHeapMigrated(e, d)
 	case *events.ExecutionModulesLoaded:
-		return nil // readers of events show it
+		return a.noteModulesInContext(e, d.ExecutionID)
 	case *events.ModuleAdmitted, *events.ModuleRemoved:
 		return nil // the write side reads them by subject
 	case *events.Unknown:

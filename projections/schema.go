@@ -2,7 +2,7 @@ package projections
 
 // SchemaVersion is the version of the file layout. A file of another version is rebuilt
 // from the ledger.
-const SchemaVersion = 32
+const SchemaVersion = 33
 
 // Times are milliseconds since 1970 UTC. Bodies (source, result, error), actors and
 // usage are JSON as recorded.
