@@ -88,13 +88,15 @@ func (s *Ledger) execution(ctx context.Context, now *volumes, tenant, execution 
 // readEnds returns the request of an execution and its last other control event, each nil
 // if there is none. The request is the older of the two.
 func (s *Ledger) readEnds(ctx context.Context, now *volumes, tenant, execution string) (requested, last *events.Stored, err error) {
+	control := events.ExecSubject(tenant, execution)
 	for i := len(now.list) - 1; i >= 0 && requested == nil; i-- {
 		v := now.list[i]
-		run, exec := StoredSubject(v.number, events.RunSubject(tenant, "*", execution)), StoredSubject(v.number, events.ExecSubject(tenant, execution))
+		run, exec := StoredSubject(v.number, events.RunSubject(tenant, "*", execution)), StoredSubject(v.number, control)
 		since := s.jet.Writable()
 		_, err := s.getBatchFromVolume(ctx, v, jet.Request{MultiLast: []string{run, exec}, Batch: 2}, func(m events.Stored) error {
-			switch {
-			case m.Subject != exec:
+			// The subject of a kept event has the number of its own volume, which may be older.
+			switch subject, _ := events.WithoutVolume(m.Subject); {
+			case subject != control:
 				requested = &m
 			case last == nil:
 				last = &m

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -140,6 +141,39 @@ func TestRemoval(t *testing.T) {
 	check(storetest.Open(t, server, jetstream.Options{}))
 	if list, err := s.Volumes(t.Context()); err != nil || len(list) != 1 || list[0].Number != 3 {
 		t.Errorf("volumes: %+v, error %v", list, err)
+	}
+}
+
+// An execution whose last event is in an older volume than the newest removed one is read like
+// any other.
+func TestExecutionOfAnOlderRemovedVolume(t *testing.T) {
+	t.Parallel()
+	server := storetest.StartServer(t, t.TempDir())
+	s := storetest.Open(t, server, jetstream.Options{})
+	kept, waiting := newID(), newID()
+	want := []uint64{mustAppend(t, s, requested(kept), 0), mustAppend(t, s, started(kept, 1), 0)}
+	want = append(want, mustAppend(t, s, ended(kept), int64(want[1])))
+	request := mustAppend(t, s, requested(waiting), 0)
+	keep := append(slices.Clone(want), request)
+	for n := range events.Volume(3) {
+		sealProven(t, s)
+		mustRemove(t, s, removal(n+1, keep...))
+		for _, s := range []*jetstream.Store{s, storetest.Open(t, server, jetstream.Options{})} {
+			if list, err := s.Execution(t.Context(), tenant, kept); err != nil || !slices.Equal(positions(list), want) {
+				t.Errorf("after %d removals the control events are at %v, error %v", n+1, positions(list), err)
+			}
+			if list, err := s.Execution(t.Context(), tenant, waiting); err != nil || !slices.Equal(positions(list), []uint64{request}) {
+				t.Errorf("after %d removals the request that waits is at %v, error %v", n+1, positions(list), err)
+			}
+			var all []events.Event
+			err := s.ExecutionEvents(t.Context(), tenant, kept, func(e events.Event) error {
+				all = append(all, e)
+				return nil
+			})
+			if err != nil || !slices.Equal(positions(all), want) {
+				t.Errorf("after %d removals the events are at %v, error %v", n+1, positions(all), err)
+			}
+		}
 	}
 }
 
