@@ -76,9 +76,10 @@ func (l *Ledger) CollectHeaps(ctx context.Context, tenant string, list []events.
 }
 
 // ExplainRemoval returns why a recorded heap is no longer in the blob store, as a
-// CodeGone error. The error wraps *events.RemovedError for a collected heap and
-// *events.LostError for a heap lost with accepted damage. If no event gives the reason,
-// another program removed the heap, and the error is events.ErrDamaged.
+// CodeGone error. The error wraps *events.RemovedError for a collected heap, and for one whose
+// event a removed volume may have had, and *events.LostError for a heap lost with accepted
+// damage. If no event gives the reason and no volume was removed, another program removed the
+// heap, and the error is events.ErrDamaged.
 func (l *Ledger) ExplainRemoval(ctx context.Context, tenant, heap string) error {
 	doing := "look up why heap " + heap + " was removed"
 	edits, _, err := l.heapEvents(ctx, tenant, heap)
@@ -102,7 +103,11 @@ func (l *Ledger) ExplainRemoval(ctx context.Context, tenant, heap string) error 
 		}
 	}
 	if why == nil {
-		return fmt.Errorf("heap %s was removed, and no event records why: %w", heap, events.ErrDamaged)
+		removed := l.store.Removed() // may have had the event
+		if removed.UpTo() == 0 {
+			return fmt.Errorf("heap %s was removed, and no event records why: %w", heap, events.ErrDamaged)
+		}
+		why = removed.Gone("heap " + heap + " is not stored any more, and the event that records why was")
 	}
 	return &Error{Code: CodeGone, Field: "heap", Message: why.Error() + "; continue from another heap, or start without one", Err: why}
 }

@@ -47,6 +47,8 @@ type Histories interface {
 	EachAbout(ctx context.Context, subject, about string, after uint64, fn func(events.Event) error) (last uint64, err error)
 	// EachAboutUntil is EachAbout for the events at positions up to until.
 	EachAboutUntil(ctx context.Context, subject, about string, after, until uint64, fn func(events.Event) error) error
+	// Removed returns the newest removal of a volume, or the zero value if none was removed.
+	Removed() events.Removal
 }
 
 // Heaps describes heap blobs by tenant and hash.

@@ -97,6 +97,14 @@ func (r recordReader) recording(ctx context.Context, tenant, execution string) (
 	return rec, nil
 }
 
+// CheckExists returns the error of Ledger.Recording if the execution is no longer recorded,
+// because its volume was removed since the Recording was read. What Output and Text returned
+// meanwhile may then be incomplete.
+func (r *Recording) CheckExists(ctx context.Context) error {
+	_, err := r.reader.history(ctx, r.Request.Tenant, r.Request.ExecutionID)
+	return err
+}
+
 // ContentAvailable returns nil if the content of the execution is readable. Otherwise the
 // error wraps events.ErrShredded if its key is destroyed, or is CodeUnavailable if this
 // process has no keys.

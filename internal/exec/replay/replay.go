@@ -103,7 +103,8 @@ func (r *Replayer) engine(ctx context.Context, stateful bool) (events.Engine, er
 }
 
 // Replay executes a recorded run again and compares it. An error means that there is no
-// verdict: ctx has ended, or the workers or the store cannot serve it now.
+// verdict: ctx has ended, the workers or the store cannot serve it now, or the run was removed
+// with its volume meanwhile (CodeNotFound).
 func (r *Replayer) Replay(ctx context.Context, rec *ledger.Recording) (Report, error) {
 	return (&replay{rec: rec, replayer: r}).report(ctx)
 }
@@ -129,6 +130,11 @@ func (p *replay) finish(ctx context.Context) (Report, error) {
 		} else {
 			err = fmt.Errorf("replay execution %s: %w", p.rec.Request.ExecutionID, err)
 		}
+	}
+	// The output is read during the replay. Without this check, a volume that is removed meanwhile
+	// would look like a difference.
+	if err == nil && (report.Verdict != events.ReplayIdentical || report.Stopped) {
+		err = p.rec.CheckExists(ctx)
 	}
 	report.WallTime = time.Since(started)
 	return report, err

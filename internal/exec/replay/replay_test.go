@@ -22,6 +22,7 @@ import (
 	"daybook/internal/exec/worker"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/storetest"
+	"daybook/internal/store/stream"
 	"daybook/ledger"
 	"daybook/runner"
 )
@@ -672,6 +673,49 @@ func TestWorkersOfReplaysDie(t *testing.T) {
 	}
 }
 
+// removeVolume seals the active volume and removes it. keep are the positions of the events that
+// are kept.
+func (s *testServer) removeVolume(keep ...uint64) {
+	s.t.Helper()
+	actor := events.Actor{Principal: "tester", Transport: "embed"}
+	v, err := s.store.Rotate(s.t.Context(), stream.RotateOptions{Reason: events.VolumeAsked, Actor: actor, Close: func(_ context.Context, last uint64) (*events.ClosingCheckpoint, error) {
+		return &events.ClosingCheckpoint{Origin: "daybook/test", Size: last, RootHash: "r", Note: "n"}, nil
+	}})
+	if err == nil {
+		_, err = s.store.Remove(s.t.Context(), stream.RemoveOptions{Volume: v.Number, Keep: keep, RootHash: "root", Export: events.VolumeExport{SHA256: events.Hash([]byte("x")), Events: 1}, Actor: actor})
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// removing removes a volume of the ledger when a replay has read the record of its run.
+type removing struct {
+	runner.Workers
+	remove func()
+}
+
+func (r removing) Engine(ctx context.Context, stateful bool) (events.Engine, error) {
+	r.remove()
+	return r.Workers.Engine(ctx, stateful)
+}
+
+// The removal of a volume during the replay of one of its runs is no difference.
+func TestReplayDuringRemoval(t *testing.T) {
+	s := newTestServer(t)
+	rec := s.run(`console.log("a"); console.log("b"); 42`)
+	stopped := s.run(`console.log("a"); while (true) {}`, func(s *ledger.Submission) { s.ExecutionTimeoutSecs = new(1) })
+	opts := replay.Options{Workers: removing{s.pool, func() { s.removeVolume() }}, Heaps: s.store, ExplainRemoval: s.ledger.ExplainRemoval}
+	for name, rec := range map[string]*ledger.Recording{"completed": rec, "stopped": stopped} {
+		if report, err := replay.New(opts).Replay(t.Context(), rec); ledger.CodeOf(err) != ledger.CodeNotFound {
+			t.Errorf("%s: %s, %v", name, describe(report), err)
+		}
+		if w, err := replay.New(opts).WhatIf(t.Context(), rec, replay.Script{Code: []byte("1")}); ledger.CodeOf(err) != ledger.CodeNotFound {
+			t.Errorf("%s, other code: %+v, %v", name, w, err)
+		}
+	}
+}
+
 // emptied is a store whose heaps were removed.
 type emptied struct{}
 
@@ -679,8 +723,8 @@ func (emptied) Heap(context.Context, string, string) ([]byte, events.HeapInfo, e
 	return nil, events.HeapInfo{}, events.ErrRemoved
 }
 
-// A run whose input heap was collected is not replayed. A heap that was removed without an
-// event is damage.
+// A run whose input heap was collected is not replayed, even if the volume with the event of
+// that is removed. A heap that was removed without an event is damage.
 func TestReplayOfCollectedHeap(t *testing.T) {
 	s := newTestServer(t)
 	parent := s.run(`globalThis.n = 1`).Ending.Heap.SHA256
@@ -694,6 +738,21 @@ func TestReplayOfCollectedHeap(t *testing.T) {
 	}
 	if report, err := r.Replay(t.Context(), rec); err != nil || report.Reason != replay.ReasonHeapCollected {
 		t.Errorf("collected: %s, %v", describe(report), err)
+	}
+	list, err := s.store.Execution(t.Context(), events.DefaultTenant, rec.Request.ExecutionID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keep []uint64
+	for _, e := range list {
+		keep = append(keep, e.Seq)
+	}
+	s.removeVolume(keep...)
+	if report, err := r.Replay(t.Context(), rec); err != nil || report.Reason != replay.ReasonHeapCollected {
+		t.Errorf("collected in a removed volume: %s, %v", describe(report), err)
+	}
+	if err := s.ledger.ExplainRemoval(t.Context(), events.DefaultTenant, parent); ledger.CodeOf(err) != ledger.CodeGone || !strings.Contains(err.Error(), "removed with volume 1 of the ledger") {
+		t.Errorf("the heap of a removed volume: %v", err)
 	}
 }
 

@@ -101,6 +101,9 @@ func (r *Replayer) WhatIf(ctx context.Context, rec *ledger.Recording, s Script) 
 		}
 		w = WhatIf{Reason: reason, Message: message}
 	}
+	if err := rec.CheckExists(ctx); err != nil { // its volume was removed meanwhile
+		return w, err
+	}
 	w.Stopped, w.Engine, w.WallTime = p.isStopped(), p.engine, time.Since(started)
 	if rec.Started != nil {
 		w.RecordedEngine = rec.Started.Engine
