@@ -120,7 +120,7 @@ type Result struct {
 	// Reason and Message say why the heap was not migrated.
 	Reason, Message string
 	// WallTime is the duration of the migration. Seq is the position of the last event that
-	// it recorded, 0 for none.
+	// it, or the earlier migration, recorded; 0 for none.
 	WallTime time.Duration
 	Seq      uint64
 	// hidesTexts reports whether the texts of Difference are encrypted in the ledger.
@@ -208,7 +208,7 @@ func (m *Migrator) recorded(ctx context.Context, r Request, unknown Result) (Res
 		return unknown, err
 	}
 	found := unknown
-	found.IsRecorded, found.Verdict = true, d.Verdict
+	found.IsRecorded, found.Verdict, found.Seq = true, d.Verdict, d.Seq
 	switch {
 	case d.Verdict == events.MigrationDone:
 		if err := m.checkStored(ctx, r.Tenant, &d.NewHeap); err != nil || d.NewHeap == "" {

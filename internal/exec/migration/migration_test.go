@@ -222,6 +222,12 @@ func TestLongLineage(t *testing.T) {
 	if err != nil || r.Verdict != events.MigrationDone || r.Executions != 1 || r.From != made[length/2].NewHeap {
 		t.Errorf("the fork: %+v, %v", r, err)
 	}
+	// A client that asks again waits for the recorded migration too.
+	recorded := r.Seq
+	r, err = s.migrator(time.Hour, 0).Migrate(t.Context(), migration.Request{Tenant: events.DefaultTenant, Heap: fork, Actor: tester, After: s.last()})
+	if err != nil || !r.IsRecorded || r.Seq != recorded || recorded == 0 {
+		t.Errorf("the fork again: %+v, %v, recorded at %d", r, err, recorded)
+	}
 }
 
 // A migration that ends with its client leaves nothing half done, and the next one starts again.
