@@ -160,6 +160,7 @@ func TestRefusedWASMModules(t *testing.T) {
 		{"__wasm_a", add, false, "no __wasm_ first"},
 		{"JSON", add, false, "choose another name"},
 		{"class", add, false, "choose another name"},
+		{"await", add, false, "choose another name"},
 		{"Buffer", add, true, "choose another name"},
 		{"math", filepath.Join(t.TempDir(), "missing.wasm"), false, "no such file"},
 		{"math", text, false, "not a WebAssembly module in the binary format"},

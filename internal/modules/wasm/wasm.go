@@ -118,7 +118,7 @@ func (l Loader) checkNames(ctx context.Context, list []runner.WASMModule) error 
 	var taken []string
 	err := l.run(ctx, nil, list, `filter(n => {
 		if (n in globalThis || "__wasm_" + n in globalThis) return true;
-		try { new Function("let " + n); return false } catch { return true }
+		try { new Function("async () => { let " + n + " }"); return false } catch { return true }
 	})`, &taken)
 	if err == nil && len(taken) > 0 {
 		err = fmt.Errorf("%s: JavaScript or this server has a global or a keyword of this name; choose another name", strings.Join(taken, ", "))
