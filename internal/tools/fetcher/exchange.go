@@ -139,7 +139,7 @@ type endReader struct {
 func (r *endReader) Read(p []byte) (int, error) {
 	n, err := r.from.Read(p)
 	r.hasEnded = r.hasEnded || err == io.EOF
-	return n, err                            //nolint:wrapcheck // io.EOF must stay as it is
+	return n, err //nolint:wrapcheck // io.EOF must stay as it is
 }
 
 // limitedReader returns errTooLong after n bytes, if more follow.
