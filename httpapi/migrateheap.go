@@ -2,11 +2,13 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"daybook/events"
+	"daybook/ledger"
 	"daybook/projections"
 )
 
@@ -32,6 +34,7 @@ type MigratedHeap struct {
 	Difference  *ReplayDifference       `json:"difference,omitempty" doc:"The first difference."`
 	Reason      string                  `json:"reason,omitempty" doc:"Machine-readable cause of not_migrated, for example lineage_unknown."`
 	Message     string                  `json:"message,omitempty" doc:"Text of the cause."`
+	TagsMoved   int                     `json:"tags_moved,omitempty" doc:"Number of tags that the request moved from heap to new_heap. Only with retag."`
 	WallMillis  int64                   `json:"wall_ms" doc:"Duration of the migration in milliseconds."`
 	// Sequence is the position of the last event about the migration, 0 for none.
 	Sequence uint64 `json:"-"`
@@ -42,7 +45,7 @@ func (a *api) migrateHeapRoutes(r *router) {
 		OperationID: "migrate-heap", Method: http.MethodPost, Path: "/api/heaps/{heap}/migrate", Tags: []string{tagHeaps},
 		Summary: "Migrate a heap to the engine of the server",
 		Description: "Replays the executions that led to a heap of another engine, from the nearest heap that this server's engine accepts, with their recorded inputs and host calls, and compares output, calls, status, result and error with the record. " +
-			"If all agree, stores the heap that the replays left. Answers with the verdict, which is recorded as an event. The tags of the heap stay where they are. " +
+			"If all agree, stores the heap that the replays left. Answers with the verdict, which is recorded as an event. The tags of the heap stay where they are, unless retag is set. " +
 			"Runs and sessions that need the heap migrate it without this request. An interrupted request continues where it was, if it is repeated.",
 	}, []int{http.StatusBadRequest, http.StatusNotFound, http.StatusGone, http.StatusTooManyRequests}, a.migrateHeap)
 }
@@ -52,7 +55,13 @@ type migrateHeapAnswer struct {
 	Body MigratedHeap
 }
 
-func (a *api) migrateHeap(ctx context.Context, in *heapInput) (*migrateHeapAnswer, error) {
+type migrateHeapInput struct {
+	Reading
+	OneHeap
+	Retag bool `query:"retag" doc:"Move the tags of the heap to new_heap, if the heap is migrated or was migrated before. Of a tag that both have, the value that was set last counts. No edit that another request makes meanwhile is lost."`
+}
+
+func (a *api) migrateHeap(ctx context.Context, in *migrateHeapInput) (*migrateHeapAnswer, error) {
 	if err := in.check(); err != nil {
 		return nil, err
 	}
@@ -69,6 +78,18 @@ func (a *api) migrateHeap(ctx context.Context, in *heapInput) (*migrateHeapAnswe
 	done, err := a.migrations.MigrateHeap(ctx, r.tenant, in.Heap, r.actor)
 	if err != nil {
 		return nil, err
+	}
+	if in.Retag && done.Verdict == events.MigrationDone && done.NewHeap != in.Heap {
+		moved, err := a.cmd.MoveTags(ctx, r.tenant, in.Heap, done.NewHeap, r.actor)
+		if why, ok := errors.AsType[*ledger.Error](err); ok {
+			with := *why
+			with.Message = "heap " + in.Heap + " is migrated to " + done.NewHeap + ", but its tags are not moved: " + why.Message
+			return nil, &with
+		}
+		if err != nil {
+			return nil, err
+		}
+		done.TagsMoved, done.Sequence = moved.Tags, max(done.Sequence, moved.Seq)
 	}
 	return &migrateHeapAnswer{Written: a.noteWrite(done.Sequence), Body: done}, nil
 }

@@ -25,6 +25,7 @@ type Commands interface {
 	Cancel(ctx context.Context, tenant, execution string, actor events.Actor) (uint64, error)
 	SetTags(ctx context.Context, tenant, heap string, tags map[string]string, actor events.Actor) (uint64, error)
 	DeleteTags(ctx context.Context, tenant, heap string, keys []string, actor events.Actor) (uint64, error)
+	MoveTags(ctx context.Context, tenant, from, to string, actor events.Actor) (ledger.MovedTags, error)
 	EachEvent(ctx context.Context, tenant, execution string, fn func(events.Event) error) error
 	Requested(ctx context.Context, tenant, execution string) (position uint64, err error)
 	// ExplainRemoval explains why a recorded heap is no longer in the blob store.

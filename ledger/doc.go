@@ -47,6 +47,7 @@
 //   - artifacts.go: stores and records the artifacts of scripts
 //   - finish.go: records the one terminal event; the messages of runs that have none
 //   - finalize.go: records the tags and the session entry of an ended run
+//   - movetags.go: moves the tags of a heap to another heap
 //   - release.go: releases the request of the next turn after an end
 //   - cancel.go: cancels a run for a client: through its runner, or without one
 //   - interrupt.go: ends a run that must not be run again: its client's process exited, later

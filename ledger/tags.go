@@ -189,19 +189,22 @@ func (l *Ledger) heapEvents(ctx context.Context, tenant, heap string) (list []ev
 // It returns the zero event if there is none.
 func newestEdit(edits []events.Event) (newest events.Event, at uint64) {
 	for _, e := range edits {
-		d, ok := e.Data.(*events.HeapTagged)
-		if !ok {
+		if _, ok := e.Data.(*events.HeapTagged); !ok {
 			continue
 		}
-		from := e.Seq
-		if d.AppliesAt != 0 && d.AppliesAt < e.Seq { // a position after the edit itself does not count
-			from = d.AppliesAt
-		}
-		if from >= at {
+		if from := appliesFrom(e); from >= at {
 			newest, at = e, from
 		}
 	}
 	return newest, at
+}
+
+// appliesFrom returns the position from which an edit holds.
+func appliesFrom(e events.Event) uint64 {
+	if d, ok := e.Data.(*events.HeapTagged); ok && d.AppliesAt != 0 && d.AppliesAt < e.Seq { // a position after the edit itself does not count
+		return d.AppliesAt
+	}
+	return e.Seq
 }
 
 // currentTags returns a copy of the tags that hold after the edits, and the id of the key

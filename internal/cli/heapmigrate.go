@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -132,35 +131,12 @@ func (c *heapMigrateCmd) migrate(ctx context.Context, heaps []string, v *migrate
 		refused error
 	}
 	return inOrder(ctx, len(heaps), c.Parallel, func(ctx context.Context, i int) (answer, error) {
-		a, err := c.api().MigrateHeap(ctx, heaps[i])
-		if err == nil && c.Retag && a.Body.Verdict == events.MigrationDone && a.Body.NewHeap != heaps[i] {
-			err = c.moveTags(ctx, heaps[i], a.Body.NewHeap)
-		}
+		a, err := c.api().MigrateHeap(ctx, heaps[i], c.Retag)
 		if _, refused := errors.AsType[*client.Error](err); refused && len(heaps) > 1 {
 			return answer{a, err}, nil
 		}
 		return answer{a, nil}, err
 	}, func(i int, a answer) error { return v.add(heaps[i], a.Answer, a.refused) })
-}
-
-// moveTags adds the tags of a heap to the heap that takes its place, and then deletes them. If
-// it is interrupted, both heaps have them until it is repeated.
-func (c *heapMigrateCmd) moveTags(ctx context.Context, from, to string) error {
-	old, err := c.api().Tags(ctx, from)
-	if err != nil || len(old.Body.Tags) == 0 {
-		return err
-	}
-	present, err := c.api().Tags(ctx, to)
-	if err != nil {
-		return err
-	}
-	tags := maps.Clone(old.Body.Tags)
-	maps.Copy(tags, present.Body.Tags) // a client may have changed them since
-	if _, err := c.api().SetTags(ctx, to, tags); err != nil {
-		return err
-	}
-	_, err = c.api().DeleteTags(ctx, from, slices.Sorted(maps.Keys(old.Body.Tags)))
-	return err
 }
 
 // migrated prints and counts the verdicts of migrations, in the order of the heaps.
@@ -231,9 +207,16 @@ func printMigration(out *terminal.Screen, m client.MigratedHeap) error {
 	case m.NewHeap == m.Heap:
 		out.Printf(": the engine of the server made it\n")
 	case m.Recorded:
-		out.Printf(" to %s before\n", m.NewHeap)
+		out.Printf(" to %s before%s\n", m.NewHeap, movedTags(m.TagsMoved))
 	default:
-		out.Printf(" to %s, with %s in %s\n", m.NewHeap, terminal.CountNoun(m.Replayed, "replay"), terminal.FormatDuration(time.Duration(m.WallMillis)*time.Millisecond))
+		out.Printf(" to %s, with %s in %s%s\n", m.NewHeap, terminal.CountNoun(m.Replayed, "replay"), terminal.FormatDuration(time.Duration(m.WallMillis)*time.Millisecond), movedTags(m.TagsMoved))
 	}
 	return out.Err()
+}
+
+func movedTags(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return "; moved " + terminal.CountNoun(n, "tag")
 }

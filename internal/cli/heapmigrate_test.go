@@ -50,6 +50,7 @@ func TestHeapMigrate(t *testing.T) {
 		{args: `heap migrate --all-tagged` + at, status: 1, stdout: "$good  migrated to (?P<newgood>[0-9a-f]{64}), with 1 replay in .*\n(?s:.*)$bad  different: execution \\S+, output, line 1\n  recorded  3\n  replayed  2\n3 heaps: 2 migrated, 1 not migrated\n"},
 		{args: `heap migrate --all-tagged --session-heads --parallel 3` + at, status: 1, stdout: "(?s:.*)4 heaps: 3 migrated, 1 not migrated\n"},
 		{args: `heap tags $good` + at, stdout: "kind=good\n"},
+		{args: `heap migrate $good --retag` + at, stdout: "$good  migrated to $newgood before; moved 1 tag\n"},
 		{args: `heap migrate $good --retag` + at, stdout: "$good  migrated to $newgood before\n"},
 		{eventually: true, args: `heap tags $newgood` + at, stdout: "kind=good\n"},
 		{args: `heap tags $good` + at, stdout: ""},

@@ -51,9 +51,14 @@ func (c *Client) Heap(ctx context.Context, key string) (Answer[Heap], error) {
 type MigratedHeap = httpapi.MigratedHeap
 
 // MigrateHeap migrates a heap to the engine of the server and returns the verdict. That can
-// take as long as all runs that led to the heap.
-func (c *Client) MigrateHeap(ctx context.Context, key string) (Answer[MigratedHeap], error) {
-	return call[MigratedHeap](ctx, c, http.MethodPost, heapPath(key)+"/migrate", nil)
+// take as long as all runs that led to the heap. With retag, the tags of the heap move to the
+// migrated heap.
+func (c *Client) MigrateHeap(ctx context.Context, key string, retag bool) (Answer[MigratedHeap], error) {
+	var params []string
+	if retag {
+		params = []string{"retag", "true"}
+	}
+	return call[MigratedHeap](ctx, c, http.MethodPost, heapPath(key)+"/migrate"+query(params...), nil)
 }
 
 // Globals is a list of the globals that scripts added to a heap.
