@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"mime"
 	"net/http"
 	"strings"
@@ -29,7 +30,7 @@ func (a *api) artifactRoutes(r *router) {
 		OperationID: "get-execution-artifact", Method: http.MethodGet, Path: "/api/executions/{id}/artifacts/{name}", Tags: []string{tagExecutions},
 		Summary: "Get the bytes of an artifact",
 		Description: "Content-Type is the media type that the script stated. The response is a download, except for plain text, audio, video and images that cannot hold scripts, and no browser runs scripts in it. " +
-			"A Range header selects a part, and ETag is the hash of the artifact. Percent-encode the name as one segment of the path.",
+			"A Range header selects a part, and ETag is the hash of the artifact: with it in If-None-Match the answer is 304. HEAD and 304 are answered from the record, also if the bytes are damaged. Percent-encode the name as one segment of the path.",
 		Responses: map[string]*huma.Response{
 			"200": {Description: "The bytes.", Content: content},
 			"206": {Description: "The part that Range selects.", Content: content},
@@ -80,7 +81,8 @@ func (a *api) artifact(ctx context.Context, in *artifactInput) (*streamed, error
 	if account := budget.From(ctx); account != nil {
 		ctx = budget.With(ctx, account.WithFactor(1)) // the bytes are sent without encoding
 	}
-	tenant := requestOf(ctx).tenant
+	asked := requestOf(ctx)
+	tenant := asked.tenant
 	found, err := readCurrent(ctx, a, func() (projections.Artifact, error) {
 		return a.q.Artifact(ctx, tenant, in.ID, in.Name, in.Number.Value)
 	})
@@ -92,15 +94,76 @@ func (a *api) artifact(ctx context.Context, in *artifactInput) (*streamed, error
 	if err != nil {
 		return nil, err
 	}
-	content, err := a.q.ArtifactBytes(ctx, tenant, found)
-	if err != nil {
-		return nil, err
+	content := &artifactContent{size: found.Size, read: func() ([]byte, error) { return a.q.ArtifactBytes(ctx, tenant, found) }}
+	if asked.method != http.MethodHead && !mayMatch(asked.header.Values("If-None-Match"), artifactETag(found)) {
+		if err := content.load(); err != nil { // an error answer needs the bytes before the headers
+			return nil, err
+		}
 	}
 	return stream(func(w http.ResponseWriter, r *http.Request) {
 		setArtifactHeaders(w.Header(), found)
-		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
+		http.ServeContent(w, r, "", time.Time{}, content)
 	}), nil
 }
+
+// artifactContent reads the bytes of an artifact from the store on the first Read: answers
+// without a body need only their number.
+type artifactContent struct {
+	size   int64
+	at     int64
+	read   func() ([]byte, error)
+	loaded *bytes.Reader // nil before load
+}
+
+func (c *artifactContent) load() error {
+	if c.loaded != nil {
+		return nil
+	}
+	content, err := c.read()
+	if err == nil {
+		c.loaded = bytes.NewReader(content)
+	}
+	return err
+}
+
+// Read implements io.Reader.
+func (c *artifactContent) Read(p []byte) (int, error) {
+	if err := c.load(); err != nil {
+		return 0, err
+	}
+	if c.at >= c.size {
+		return 0, io.EOF
+	}
+	n, err := c.loaded.ReadAt(p, c.at)
+	c.at += int64(n)
+	if n > 0 {
+		err = nil
+	}
+	return n, err
+}
+
+// Seek implements io.Seeker.
+func (c *artifactContent) Seek(offset int64, whence int) (int64, error) {
+	switch whence {
+	case io.SeekCurrent:
+		offset += c.at
+	case io.SeekEnd:
+		offset += c.size
+	}
+	if offset < 0 {
+		return 0, errors.New("seek to before the beginning of an artifact")
+	}
+	c.at = offset
+	return offset, nil
+}
+
+// mayMatch reports whether If-None-Match may select the entity tag. http.ServeContent decides.
+func mayMatch(ifNoneMatch []string, etag string) bool {
+	given := strings.Join(ifNoneMatch, ",")
+	return strings.Contains(given, etag) || strings.Contains(given, "*")
+}
+
+func artifactETag(f projections.Artifact) string { return `"` + f.SHA256 + `"` }
 
 // setArtifactHeaders sets headers under which no browser runs what a script wrote: the
 // content and the media type are hostile.
@@ -119,7 +182,7 @@ func setArtifactHeaders(h http.Header, f projections.Artifact) {
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
-	h.Set("ETag", `"`+f.SHA256+`"`)
+	h.Set("ETag", artifactETag(f))
 }
 
 // isPassive reports whether a browser can show content of a media type and runs no script

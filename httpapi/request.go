@@ -27,6 +27,7 @@ type request struct {
 	accept string
 	// header has the fields that apiHeader returns.
 	header http.Header
+	method string
 	host   string
 	path   string
 	query  url.Values
@@ -54,6 +55,7 @@ func newRequest(r *http.Request, query url.Values) *request {
 		},
 		accept: streamType(r.Header.Values("Accept")),
 		header: apiHeader(r.Header),
+		method: r.Method,
 		host:   r.Host,
 		path:   r.URL.Path,
 		query:  query,
