@@ -22,6 +22,7 @@ var plainRenames = map[string]string{
 	"internal/translog/signers.go":          "it syncs the directory after the rename",
 	"internal/cli/background/log.go":        "it rotates a log",
 	"internal/dev/modpath/main.go":          "it rewrites a source tree",
+	"internal/cli/artifacts.go":             "it writes copies of what the server keeps",
 }
 
 // TestRenamesAreDurable keeps renames without syncs out of new code. Only a power cut
