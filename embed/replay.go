@@ -141,7 +141,7 @@ func (r *replays) untilClose(ctx context.Context) (_ context.Context, done func(
 }
 
 // Globals implements httpapi.HeapGlobals.
-func (r *replays) Globals(ctx context.Context, tenant, heap string) (list globals.List, err error) {
+func (r *replays) Globals(ctx context.Context, tenant, heap string, skip int) (list globals.List, err error) {
 	ctx, done := r.untilClose(ctx)
 	defer done(&err)
 	leave, err := r.gate.Enter(ctx, tenant)
@@ -149,7 +149,7 @@ func (r *replays) Globals(ctx context.Context, tenant, heap string) (list global
 		return globals.List{}, err
 	}
 	defer leave()
-	list, err = r.replayer.Globals(ctx, tenant, heap)
+	list, err = r.replayer.Globals(ctx, tenant, heap, skip)
 	if errors.Is(err, events.ErrRemoved) {
 		err = r.d.ledger.ExplainRemoval(ctx, tenant, heap)
 	}

@@ -16,12 +16,14 @@ import (
 // listed lists globals as a test decides.
 type listed struct {
 	asked atomic.Int64
+	skip  atomic.Int64
 	list  globals.List
 	err   error
 }
 
-func (l *listed) Globals(_ context.Context, tenant, heap string) (globals.List, error) {
+func (l *listed) Globals(_ context.Context, tenant, heap string, skip int) (globals.List, error) {
 	l.asked.Add(1)
+	l.skip.Store(int64(skip))
 	if tenant != events.DefaultTenant || heap != heapNo("a") {
 		return globals.List{}, events.ErrNotFound
 	}
@@ -60,8 +62,12 @@ func TestHeapGlobals(t *testing.T) {
 			t.Errorf("%v: %d %s", test.err, a.StatusCode, a.body)
 		}
 	}
+	fake.err = nil
+	if a := s.do("GET", path+"?skip=2000", ""); a.StatusCode != http.StatusOK || fake.skip.Load() != 2000 {
+		t.Errorf("skip: %d %s, %d", a.StatusCode, a.body, fake.skip.Load())
+	}
 	before := fake.asked.Load()
-	for path, status := range map[string]int{"/api/heaps/" + heapNo("b") + "/globals": 404, "/api/heaps/abc/globals": 400} {
+	for path, status := range map[string]int{"/api/heaps/" + heapNo("b") + "/globals": 404, "/api/heaps/abc/globals": 400, path + "?skip=-1": 400, path + "?skip=1000000001": 400, path + "?skip=x": 422} {
 		if a := s.do("GET", path, ""); a.StatusCode != status {
 			t.Errorf("%s: %d %s", path, a.StatusCode, a.body)
 		}

@@ -101,6 +101,8 @@ type Task struct {
 	// Result, in place of a run: no code of a script runs, and there is no heap in the
 	// Outcome. Code MUST be empty, and Stateful set.
 	ListGlobals bool
+	// SkipGlobals is the number of globals to leave out at the beginning of the list.
+	SkipGlobals int
 	// OnArtifact, if set, is called with each artifact that the script creates, on the
 	// goroutine that passes lines and after the lines that precede it. It owns the bytes and
 	// MAY block. Its context and its error are those of lines in Workers.Run.

@@ -83,6 +83,11 @@ func TestRun(t *testing.T) {
 			{args: `run --heap $third -e n="2";text="a".repeat(199)+"b";let·added=new·Map` + at, stdout: "a+b\n", stderr: "status: completed\nheap:   (?P<fourth>" + hash + ")\n"},
 			{args: `heap diff $third $fourth` + at, status: 1, stdout: " .*\n\\+ +added +lexical +Map +0 +Map\\(0\\) \\{\\}\n- +n +lexical +number +- +2\n\\+ +n +lexical +string +1 +'2'\n- +text +property +string +200 +…a+'\n\\+ +text +property +string +200 +…a+b'\n"},
 			{args: `heap diff $fourth $third --json` + at, status: 1, stdout: `\{"added":\[\],"removed":\[\{"name":"added".*\],"changed":\[\{"a":\{"name":"n",.*"b":\{.*\],"uncompared":0,"partial":0\}` + "\n"},
+			// The last of many globals differs, and one of the first pages is added.
+			{args: `run -e for(let·i=1000;i<3600;i++)globalThis["v"+i]=i;1` + at, stdout: "1\n", stderr: "status: completed\nheap: +(?P<many>" + hash + ")\n"},
+			{args: `run --heap $many -e v3599=0;globalThis.v1500b=1;1` + at, stdout: "1\n", stderr: "status: completed\nheap: +(?P<changed>" + hash + ")\n"},
+			{args: `heap diff $many $many` + at, stderr: "no global differs\n"},
+			{args: `heap diff $many $changed` + at, status: 1, stdout: " .*\n\\+ +v1500b +property +number +- +1\n- +v3599 +property +number +- +3599\n\\+ +v3599 +property +number +- +0\n"},
 			{args: `heap diff $third $never` + at, status: 2, stderr: "daybook: .*$never.*\n"},
 			{args: `heap diff $third` + at, status: 2, stderr: ".*expected \"<other>\".*"},
 			{args: `heap show $never` + at, status: 2, stderr: "daybook: .*$never.*\n"},

@@ -125,7 +125,7 @@ func (c *heapShowCmd) Run(ctx context.Context, std *streams) error {
 	}
 	var list client.Answer[client.Globals]
 	if c.Globals {
-		if list, err = c.api().Globals(ctx, key); err != nil {
+		if list, err = c.api().Globals(ctx, key, 0); err != nil {
 			return err
 		}
 	}

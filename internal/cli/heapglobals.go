@@ -58,11 +58,12 @@ type heapDiffCmd struct {
 func (c *heapDiffCmd) Help() string {
 	return "Prints the globals that only one of two heaps has, and both values of those that differ: - for the first heap, + for the second. " +
 		"A worker of the server reads the heaps without running any of their code. Nothing is recorded. " +
-		"Values are compared to a depth of 8 levels and 256 Ki characters; what closures refer to is not compared.\n\n" +
+		"Values are compared to a depth of 8 levels and 256 Ki characters; what closures refer to is not compared. " +
+		"Of a heap with more than 100,000 globals, only the first 100,000 in the order of their names are compared.\n\n" +
 		"Examples:\n\n" +
 		"  daybook heap diff 3f8a 91c2\n\n" +
 		"  daybook heap diff 3f8a @last --json\n\n" +
-		"Exit status: 0 if no global differs, 1 if one differs, 2 for a mistake in the command line or a heap that cannot be read."
+		"Exit status: 0 if no global differs, 1 if one differs, 2 for a mistake in the command line, a heap that cannot be read, or globals that were not compared while no other differs."
 }
 
 // Run compares the globals of two heaps.
@@ -73,27 +74,55 @@ func (c *heapDiffCmd) Run(ctx context.Context, std *streams) error {
 		if err != nil {
 			return err
 		}
-		list, err := c.api().Globals(ctx, key)
+		lists[i], err = allGlobals(func(skip int) (client.Globals, error) {
+			page, err := c.api().Globals(ctx, key, skip)
+			return page.Body, err
+		})
 		if err != nil {
 			return err
 		}
-		lists[i] = list.Body
 	}
 	d := globals.Compare(lists[0], lists[1])
 	var err error
 	if c.JSON {
 		err = printDiffJSON(std.out, d)
 	} else {
-		err = printDiff(std, d)
+		err = printDiff(std, d, maxDiffGlobals)
 	}
-	if err == nil && len(d.Changes) > 0 {
-		err = exitError(exitFailed)
+	switch {
+	case err != nil:
+		return err
+	case len(d.Changes) > 0:
+		return exitError(exitFailed)
+	case d.Uncompared > 0:
+		return exitError(exitUsage)
 	}
-	return err
+	return nil
+}
+
+// maxDiffGlobals bounds the globals of a heap that are compared. Their list takes up to 2.5 kB
+// of memory for each, and the server restores the heap for each 1,000.
+const maxDiffGlobals = 100_000
+
+// allGlobals returns the globals of a heap from its pages, at most maxDiffGlobals and those of
+// the last page.
+func allGlobals(page func(skip int) (client.Globals, error)) (all client.Globals, err error) {
+	for {
+		next, err := page(len(all.Globals))
+		if err != nil {
+			return all, err
+		}
+		all.Globals, all.More = append(all.Globals, next.Globals...), next.More
+		if next.More == 0 || len(next.Globals) == 0 || len(all.Globals) >= maxDiffGlobals {
+			return all, nil
+		}
+	}
 }
 
 // printDiff prints one or two rows for each change.
-func printDiff(std *streams, d globals.Diff) error {
+//
+// compared is the number of globals of a heap that are compared.
+func printDiff(std *streams, d globals.Diff, compared int) error {
 	if len(d.Changes) > 0 {
 		w := terminal.Table(std.out, "", "GLOBAL", "KIND", "TYPE", "SIZE", "VALUE")
 		row := func(sign string, g *globals.Global, value string) {
@@ -114,11 +143,13 @@ func printDiff(std *streams, d globals.Diff) error {
 		if err := w.Flush(); err != nil {
 			return err
 		}
-	} else {
+	} else if d.Uncompared == 0 {
 		std.err.Printf("no global differs\n")
+	} else {
+		std.err.Printf("no global differs among those that were compared\n")
 	}
 	if d.Uncompared > 0 {
-		std.err.Printf("warning: %s not compared: the list of a heap has the first %d\n", terminal.CountNoun(d.Uncompared, "global"), globals.MaxListed)
+		std.err.Printf("warning: %s not compared: of a heap with more globals, the first %d are compared\n", terminal.CountNoun(d.Uncompared, "global"), compared)
 	}
 	if d.Partial > 0 {
 		std.err.Printf("warning: %s compared in part: equal to a depth of 8 levels and 256 Ki characters\n", terminal.CountNoun(d.Partial, "global"))

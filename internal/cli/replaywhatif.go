@@ -111,7 +111,7 @@ func printWhatIf(std *streams, w client.WhatIf) error {
 		out.Printf("  not compared: %s\n", terminal.OneLine(w.GlobalsMessage, maxDiffColumn))
 		return out.Err()
 	}
-	return printDiff(std, diffOfGlobals(w.Globals))
+	return printDiff(std, diffOfGlobals(w.Globals), globals.MaxListed)
 }
 
 // printArtifactChanges prints the artifacts that differ.

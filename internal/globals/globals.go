@@ -17,6 +17,9 @@ import (
 // MaxListed is the maximum number of globals in a List.
 const MaxListed = 1000
 
+// MaxSkip is the maximum number of globals before the first one of a List.
+const MaxSkip = 1_000_000_000
+
 // maxText is the maximum size of a List as JSON, in bytes.
 const maxText = 16 << 20
 
@@ -50,7 +53,7 @@ type Global struct {
 // List lists the globals of a heap.
 type List struct {
 	Globals []Global `json:"globals" doc:"Globals that scripts added, in the order of their names: at most 1,000."`
-	More    int      `json:"more,omitempty" doc:"Number of globals that are not listed."`
+	More    int      `json:"more,omitempty" doc:"Number of globals that follow those listed."`
 }
 
 // Decode decodes a List that a worker sent. A script may control its worker, so that any text

@@ -21,14 +21,16 @@ type lister struct {
 	Options
 	tenant, session string
 	memory          runner.MemoryAccount // nil for no limit
+	skip            int                  // number of globals before the list
 }
 
-// Globals lists the globals that scripts added to a heap. No code of the scripts runs.
+// Globals lists the globals that scripts added to a heap, without the first skip of them, up to
+// globals.MaxSkip. No code of the scripts runs.
 // Errors are those of Heaps; a *ledger.Error with CodeConflict for a heap of another engine,
 // CodeTooLarge for one that exceeds the memory of a worker, and CodeUnavailable for one that
 // cannot be listed now.
-func (r *Replayer) Globals(ctx context.Context, tenant, hash string) (globals.List, error) {
-	l := lister{r.opts, tenant, "", nil}
+func (r *Replayer) Globals(ctx context.Context, tenant, hash string, skip int) (globals.List, error) {
+	l := lister{r.opts, tenant, "", nil, skip}
 	if r.opts.Memory != nil {
 		var memory runner.MemoryAccount
 		ctx, memory = r.opts.Memory.OpenAccount(ctx)
@@ -71,7 +73,7 @@ func (l lister) stored(ctx context.Context, hash string) (globals.List, error) {
 // list lists the globals of a heap of the engine of the workers.
 func (l lister) list(ctx context.Context, hash string, heap []byte) (globals.List, error) {
 	t := runner.Task{
-		Tenant: l.tenant, Session: l.session, Heap: heap, Stateful: true, ListGlobals: true, Timeout: listTimeout, Start: time.Unix(0, 0),
+		Tenant: l.tenant, Session: l.session, Heap: heap, Stateful: true, ListGlobals: true, SkipGlobals: l.skip, Timeout: listTimeout, Start: time.Unix(0, 0),
 		HeapLimitBytes: l.MaxHeapLimitBytes, ArrayBufferLimitBytes: l.MaxHeapLimitBytes,
 	}
 	if l.memory != nil {
@@ -114,7 +116,7 @@ const (
 // is one. recorded and replayed are the hashes of the heaps. The heap of the replay is dropped.
 func (p *replay) heapDifference(ctx context.Context, recorded, replayed string) (Difference, error) {
 	d := Difference{Part: events.ReplayHeap, Recorded: recorded, Replayed: replayed}
-	l := lister{p.replayer.opts, p.rec.Request.Tenant, p.rec.Request.SessionID, p.memory}
+	l := lister{p.replayer.opts, p.rec.Request.Tenant, p.rec.Request.SessionID, p.memory, 0}
 	var a, b globals.List
 	var err error
 	// One heap after the other, because the memory account has space for one.

@@ -98,9 +98,19 @@ func TestGlobalsOfAHeap(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := r.Globals(t.Context(), events.DefaultTenant, hash)
+	list, err := r.Globals(t.Context(), events.DefaultTenant, hash, 0)
 	if err != nil || len(list.Globals) != 2 || list.Globals[0].Name != "f" || list.Globals[1].Preview != "[ 1, 2 ]" {
 		t.Errorf("%+v, %v", list, err)
+	}
+	for skip, want := range []string{"f list", "list", "", ""} {
+		list, err := r.Globals(t.Context(), events.DefaultTenant, hash, skip)
+		names := []string{}
+		for _, g := range list.Globals {
+			names = append(names, g.Name)
+		}
+		if got := strings.Join(names, " "); err != nil || got != want || list.More != 0 {
+			t.Errorf("without the first %d: %q, %d more, %v", skip, got, list.More, err)
+		}
 	}
 	// Nothing was recorded, and the stored heap is unchanged.
 	if now, err := s.store.LastSeq(t.Context()); err != nil || now != last {
@@ -109,18 +119,18 @@ func TestGlobalsOfAHeap(t *testing.T) {
 	if stored, _, err := s.store.StoredHeap(t.Context(), events.DefaultTenant, hash); err != nil || !bytes.Equal(stored, heaps.blob) || events.Hash(stored) != hash {
 		t.Errorf("the stored heap: %v", err)
 	}
-	if _, err := r.Globals(t.Context(), "other", hash); !errors.Is(err, events.ErrNotFound) {
+	if _, err := r.Globals(t.Context(), "other", hash, 0); !errors.Is(err, events.ErrNotFound) {
 		t.Errorf("another tenant: %v", err)
 	}
 
 	heaps.engine = "v8-older"
-	if _, err := r.Globals(t.Context(), events.DefaultTenant, hash); ledger.CodeOf(err) != ledger.CodeConflict || !strings.Contains(err.Error(), "was made by engine v8-older and cannot be restored by engine v8-1") {
+	if _, err := r.Globals(t.Context(), events.DefaultTenant, hash, 0); ledger.CodeOf(err) != ledger.CodeConflict || !strings.Contains(err.Error(), "was made by engine v8-older and cannot be restored by engine v8-1") {
 		t.Errorf("another engine: %v", err)
 	}
 	heaps.engine = ""
 	for _, want := range []error{events.ErrNotFound, events.ErrRemoved, events.ErrDamaged, events.ErrShredded} {
 		heaps.err = want
-		if _, err := r.Globals(t.Context(), events.DefaultTenant, hash); !errors.Is(err, want) {
+		if _, err := r.Globals(t.Context(), events.DefaultTenant, hash, 0); !errors.Is(err, want) {
 			t.Errorf("%v: %v", want, err)
 		}
 	}
@@ -140,7 +150,7 @@ func TestGlobalsOfAHeap(t *testing.T) {
 		{runner.Outcome{}, errors.New("no worker"), ledger.CodeUnavailable},
 	} {
 		r := replay.New(replay.Options{Workers: &hostileWorkers{s.pool, test.outcome, test.err}, Heaps: heaps})
-		list, err := r.Globals(t.Context(), events.DefaultTenant, hash)
+		list, err := r.Globals(t.Context(), events.DefaultTenant, hash, 0)
 		if ledger.CodeOf(err) != test.want || len(list.Globals) != 0 || strings.Contains(fmt.Sprint(err), "evil") {
 			t.Errorf("%+v: %+v, %v", test.outcome, list, err)
 		}

@@ -258,7 +258,7 @@ func (p *replay) compareGlobals(ctx context.Context, heap []byte) (d *globals.Di
 	case recorded.EngineID != p.engine.ID:
 		return nil, fmt.Sprintf("the recorded heap was made by engine %s, and the workers have engine %s", recorded.EngineID, p.engine.ID), nil
 	}
-	l := lister{p.replayer.opts, p.rec.Request.Tenant, p.rec.Request.SessionID, p.memory}
+	l := lister{p.replayer.opts, p.rec.Request.Tenant, p.rec.Request.SessionID, p.memory, 0}
 	// One heap after the other, because the memory account has space for one.
 	b, err := l.list(ctx, "of the script", heap)
 	if err != nil {

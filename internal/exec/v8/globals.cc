@@ -167,7 +167,7 @@ extern "C" int daybook_inspect_globals(daybook_isolate* d, int* count, int* unse
   return 0;
 }
 
-extern "C" int daybook_list_globals(daybook_isolate* d, int most, int* listed, int* total) {
+extern "C" int daybook_list_globals(daybook_isolate* d, int skip, int most, int* listed, int* total) {
   using namespace daybook;
   v8::Isolate* isolate = d->isolate;
   d->globals.clear();
@@ -214,7 +214,8 @@ extern "C" int daybook_list_globals(daybook_isolate* d, int most, int* listed, i
                                }),
                    d->globals.end());
   *total = static_cast<int>(d->globals.size());
-  *listed = std::min(*total, most);
+  d->globals.erase(d->globals.begin(), d->globals.begin() + std::min(*total, skip));
+  *listed = std::min(static_cast<int>(d->globals.size()), most);
   d->globals.erase(d->globals.begin() + *listed, d->globals.end());
   return 0;
 }

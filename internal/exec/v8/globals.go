@@ -37,17 +37,18 @@ type Global struct {
 // Globals lists the globals that scripts added to a heap, in the order of their names.
 type Globals struct {
 	List []Global `json:"globals"`
-	// More is the number of globals beyond the limit.
+	// More is the number of globals after those of the list.
 	More int `json:"more,omitempty"`
 }
 
 // ErrHeapLimit is returned when the isolate reached its heap limit.
 var ErrHeapLimit = errors.New("list globals: the heap limit is reached")
 
-// Globals describes the globals of the restored heap, at most limit of them. It executes no
+// Globals describes the globals of the restored heap, at most limit of them after the first
+// skip. It executes no
 // code of the scripts that left them: no accessor, no proxy, no conversion. Call it instead of
 // Run. Afterwards the isolate can only be disposed of.
-func (i *Isolate) Globals(limit int) (Globals, error) {
+func (i *Isolate) Globals(skip, limit int) (Globals, error) {
 	i.mu.Lock()
 	if i.ptr == nil {
 		i.mu.Unlock()
@@ -65,10 +66,10 @@ func (i *Isolate) Globals(limit int) (Globals, error) {
 		i.mu.Unlock()
 	}()
 	var listed, total C.int
-	if err := globalsError(C.daybook_list_globals(i.ptr, C.int(limit), &listed, &total)); err != nil {
+	if err := globalsError(C.daybook_list_globals(i.ptr, C.int(skip), C.int(limit), &listed, &total)); err != nil {
 		return Globals{}, err
 	}
-	all := Globals{List: make([]Global, 0, int(listed)), More: int(total - listed)}
+	all := Globals{List: make([]Global, 0, int(listed)), More: max(int(total)-int(listed)-skip, 0)}
 	for n := range listed {
 		var c C.daybook_global
 		if err := globalsError(C.daybook_describe_global(i.ptr, n, &c)); err != nil {

@@ -19,7 +19,7 @@ func globalsOf(tb testing.TB, heap []byte) v8.Globals {
 		tb.Fatal(err)
 	}
 	defer i.Dispose()
-	all, err := i.Globals(1000)
+	all, err := i.Globals(0, 1000)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestPreviewsAsNode(t *testing.T) {
 		if r, err := i.Run(v8.Script{Source: []byte(script.String())}); err != nil || r.Status != v8.Completed {
 			t.Fatal(err, textOf(r))
 		}
-		all, err := i.Globals(1000)
+		all, err := i.Globals(0, 1000)
 		i.Dispose()
 		if err != nil {
 			t.Fatal(err)
@@ -213,7 +213,7 @@ func TestGlobalsRunNoCode(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all, err := i.Globals(1000)
+		all, err := i.Globals(0, 1000)
 		i.Dispose()
 		if err != nil {
 			t.Errorf("%s: %v", test.name, err)
@@ -324,14 +324,14 @@ func TestGlobalsStopped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := i.Globals(10); err != nil {
+	if _, err := i.Globals(0, 10); err != nil {
 		t.Error(err)
 	}
 	if r, err := i.Run(v8.Script{Source: []byte("1")}); err != nil || r.Status != v8.Terminated {
 		t.Errorf("a script ran after the list: %+v, %v", r, err)
 	}
 	i.Dispose()
-	if _, err := i.Globals(10); !errors.Is(err, v8.ErrDisposed) {
+	if _, err := i.Globals(0, 10); !errors.Is(err, v8.ErrDisposed) {
 		t.Error(err)
 	}
 	if i, err = v8.New(v8.Config{Heap: heap, Start: start, HeapLimit: 64 << 20}); err != nil {
@@ -339,7 +339,7 @@ func TestGlobalsStopped(t *testing.T) {
 	}
 	defer i.Dispose()
 	i.Terminate()
-	if _, err := i.Globals(10); !errors.Is(err, v8.ErrStopped) {
+	if _, err := i.Globals(0, 10); !errors.Is(err, v8.ErrStopped) {
 		t.Errorf("a stopped isolate lists globals: %v", err)
 	}
 }

@@ -61,6 +61,12 @@ func TestListGlobals(t *testing.T) {
 	if err != nil || after.Result == nil || *after.Result != "2" {
 		t.Errorf("a run after the list: %+v, %v", after, err)
 	}
+	task = listTask(before.Heap)
+	task.SkipGlobals = 2
+	rest, err := pool.Run(t.Context(), task, discard)
+	if err != nil || rest.Result == nil || !strings.HasPrefix(*rest.Result, `{"globals":[{"name":"f",`) || strings.Contains(*rest.Result, `"more"`) {
+		t.Errorf("without the first two: %+v, %v", rest, err)
+	}
 	empty, err := pool.Run(t.Context(), listTask(nil), discard)
 	if err != nil || empty.Result == nil || *empty.Result != `{"globals":[]}` {
 		t.Errorf("%+v, %v", empty, err)

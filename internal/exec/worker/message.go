@@ -10,6 +10,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/exec/v8"
+	"daybook/internal/globals"
 )
 
 // errProtocol is returned when a worker or its parent breaks the worker protocol.
@@ -17,7 +18,7 @@ var errProtocol = errors.New("worker broke protocol")
 
 // helloMagic identifies the worker protocol and its version in the first frame. A process
 // that reads anything else from its standard input was not started by a Pool.
-const helloMagic = "daybook worker protocol 10"
+const helloMagic = "daybook worker protocol 11"
 
 // helloMessage is the first message to a worker.
 type helloMessage struct {
@@ -70,6 +71,8 @@ type taskHeader struct {
 	HideNames bool `json:"hide_names,omitempty"`
 	// ListGlobals is runner.Task.ListGlobals.
 	ListGlobals bool `json:"list_globals,omitempty"`
+	// SkipGlobals is runner.Task.SkipGlobals.
+	SkipGlobals int `json:"skip_globals,omitempty"`
 	// ReportTimers asks for timer frames; see runner.Task.OnTimer.
 	ReportTimers bool `json:"report_timers,omitempty"`
 	// FilesSize is the size of runner.Task.Files, the third part.
@@ -84,6 +87,9 @@ type taskHeader struct {
 
 // check returns errProtocol for sizes that no task has.
 func (h *taskHeader) check() error {
+	if h.SkipGlobals < 0 || h.SkipGlobals > globals.MaxSkip {
+		return fmt.Errorf("%w: a list without its first %d globals", errProtocol, h.SkipGlobals)
+	}
 	for _, part := range []struct {
 		size, most int
 	}{{h.ServersSize, maxServers}, {h.GlobalsSize, maxGlobals}, {h.FilesSize, maxFiles}, {h.BundleSize, maxBundleRequest}, {h.CodeSize, maxCode}, {h.HeapSize, math.MaxInt32}} {

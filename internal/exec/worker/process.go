@@ -245,6 +245,7 @@ func (p *process) send(t *runner.Task) error {
 		NodeGlobals:  t.NodeGlobals,
 		HideNames:    t.HideNames,
 		ListGlobals:  t.ListGlobals,
+		SkipGlobals:  t.SkipGlobals,
 		ReportTimers: t.OnTimer != nil,
 		FilesSize:    len(t.Files),
 		HasModules:   t.Modules != nil,

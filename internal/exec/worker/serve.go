@@ -479,7 +479,7 @@ func (s *server) endWithoutScript(j *job) error {
 
 // listGlobals sends a list of the globals of the isolate, in which no script has run.
 func (s *server) listGlobals(j *job, sink *lineSink, isolate *v8.Isolate) error {
-	all, err := isolate.Globals(globals.MaxListed)
+	all, err := isolate.Globals(j.SkipGlobals, globals.MaxListed)
 	s.setCurrent(nil)
 	_ = sink.close() // nothing was written
 	sum := sha256.Sum256(nil)

@@ -10,6 +10,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"daybook/internal/globals"
 	"daybook/internal/modules/runfiles"
 	"daybook/runner"
 )
@@ -49,6 +50,9 @@ func checkTask(t *runner.Task, maxHeapLimit int64) error {
 	}
 	if t.ListGlobals && (!t.Stateful || len(t.Code) > 0 || len(t.Globals) > 0 || t.Host != nil || t.OnTimer != nil) {
 		add("a list of globals needs a stateful task without code, globals, host and reports of timers")
+	}
+	if t.SkipGlobals < 0 || t.SkipGlobals > globals.MaxSkip || t.SkipGlobals > 0 && !t.ListGlobals {
+		add("only a list of globals skips some, and at most %d", globals.MaxSkip)
 	}
 	if len(t.Files) > maxFiles || len(t.Bundle) > maxBundleRequest {
 		add("files or packages have too many bytes")
