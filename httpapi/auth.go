@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -151,11 +152,20 @@ func (g *gatekeeper) authorize(r *http.Request, pattern string) *failure {
 	return nil
 }
 
-// isStream reports whether a request asks for a stream.
+// isStream reports whether a request asks for a stream: a response that stays open. The replay
+// of a session is one; that of an execution is a single answer. The text of --limit-streams
+// lists the same requests.
 func isStream(r *http.Request) bool {
-	return r.Method == http.MethodGet && (r.URL.Path == "/sse" || streamType(r.Header.Values("Accept")) == typeSSE || r.URL.Query().Has("follow")) ||
-		strings.HasPrefix(r.URL.Path, "/api/") && strings.HasSuffix(r.URL.Path, "/replay") ||
+	return r.Method == http.MethodGet && (r.URL.Path == "/sse" || streamType(r.Header.Values("Accept")) == typeSSE || follows(r)) ||
+		strings.HasPrefix(r.URL.Path, "/api/sessions/") && strings.HasSuffix(r.URL.Path, "/replay") ||
 		r.Header.Get("Mcp-Method") == "subscriptions/listen"
+}
+
+// follows reports whether the parameter follow is set and not false.
+func follows(r *http.Request) bool {
+	query := r.URL.Query()
+	value, err := strconv.ParseBool(query.Get("follow"))
+	return query.Has("follow") && (value || err != nil)
 }
 
 // holdStream counts a stream against the limits of its caller, and cancels the returned

@@ -79,7 +79,7 @@ type accessFlags struct {
 	HeapBytes   int64   `name:"limit-heap-bytes" option:"Access.Limits.HeapBytes" example:"1073741824" help:"Stored heaps per tenant, in bytes of restored size; no run is accepted and no tags are set above it. 0 is unlimited." default:"0" placeholder:"BYTES"`
 	Sessions    int     `name:"limit-sessions" option:"Access.Limits.Sessions" help:"Sessions per tenant, logical and named ones together, and as many conversation contexts; more are refused with 429. Also short names of sessions; further sessions have only ids. 0 is unlimited." default:"100000" placeholder:"N"`
 	TaggedHeaps int     `name:"limit-tagged-heaps" option:"Access.Limits.TaggedHeaps" help:"Tagged heaps per tenant that no run has left; more are refused with 429. 0 is unlimited." default:"100000" placeholder:"N"`
-	Streams     *int    `name:"limit-streams" option:"Access.Limits.Streams" example:"64" help:"Open event streams per principal; 0 is unlimited. Default: 64 with --auth, else unlimited." placeholder:"N"`
+	Streams     *int    `name:"limit-streams" option:"Access.Limits.Streams" example:"64" help:"Open streams per principal: server-sent events, events with follow, session replays, MCP streams and subscriptions; 0 is unlimited. Default: 64 with --auth, else unlimited." placeholder:"N"`
 	Turns       int     `name:"limit-session-turns" option:"Access.SessionTurns" help:"Waiting turns per logical session; 0 is unlimited." default:"1000" placeholder:"N"`
 }
 

@@ -165,7 +165,7 @@ func (q *Quotas) OpenStream(id Identity) (done func(), err error) {
 	defer q.mu.Unlock()
 	if q.streams[user] >= q.limits.Streams {
 		return nil, q.countRefusal(&LimitError{
-			Limit: "limit-streams", What: "event streams open at once", Value: float64(q.limits.Streams), Used: float64(q.streams[user]),
+			Limit: "limit-streams", What: "streams open at once", Value: float64(q.limits.Streams), Used: float64(q.streams[user]),
 			RetryAfter: runRetry,
 		})
 	}

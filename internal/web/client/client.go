@@ -171,7 +171,7 @@ func leastRetryPause(tries int) time.Duration {
 // is not: only reads and replays of executions, which were not made, are sent again, and only
 // if the server sends Retry-After in seconds. A
 // stream is not, because open streams are limited by their number and not by a rate; the
-// server counts replays as streams, too.
+// replay of a session is one.
 func retryAfter(req *http.Request, resp *http.Response, refused *Error) (pause time.Duration, ok bool) {
 	isReplay := req.Method == http.MethodPost && strings.HasPrefix(req.URL.Path, "/api/executions/") && strings.HasSuffix(req.URL.Path, "/replay")
 	isStream := req.Header.Get("Accept") == "text/event-stream" || strings.HasSuffix(req.URL.Path, "/replay")
