@@ -138,6 +138,7 @@ func (x *exportReplay) read(ctx context.Context, run exported.Execution) (*ledge
 func (x *exportReplay) selectRuns(ctx context.Context) error {
 	x.heapMB = 1
 	matched := make([]int, len(x.opts.Executions))
+	hasSession := x.opts.Session == ""
 	for _, run := range x.store.Executions() {
 		wanted := len(x.opts.Executions) == 0
 		for i, prefix := range x.opts.Executions {
@@ -146,7 +147,10 @@ func (x *exportReplay) selectRuns(ctx context.Context) error {
 				matched[i]++
 			}
 		}
-		if !wanted || x.opts.Session != "" && run.Session != x.opts.Session {
+		if x.opts.Session != "" && run.Session != x.opts.Session {
+			continue
+		}
+		if hasSession = true; !wanted {
 			continue
 		}
 		rec, err := x.read(ctx, run)
@@ -158,6 +162,9 @@ func (x *exportReplay) selectRuns(ctx context.Context) error {
 		}
 		x.runs = append(x.runs, run)
 		x.heapMB = max(x.heapMB, rec.Request.Limits.HeapMemoryMaxMB)
+	}
+	if !hasSession {
+		return &SelectionError{fmt.Errorf("no run of the export belongs to a session with the name or id %q; give the complete name or id, or make an export that has the session", x.opts.Session)}
 	}
 	for i, n := range matched {
 		if n != 1 {

@@ -107,7 +107,11 @@ func (c *replayCmd) Run(ctx context.Context, std *streams) error {
 // replayExport replays runs of an export.
 func (c *replayCmd) replayExport(ctx context.Context, v *verdicts) error {
 	return c.withExport(v.std, func(opts embed.ReplayExportOptions) error {
-		opts.Selected = func(runs int) { v.total = runs }
+		opts.Selected = func(runs int) {
+			if v.total = runs; runs == 0 {
+				v.std.err.Printf("%s\n", c.describeNoRuns())
+			}
+		}
 		return embed.ReplayExport(ctx, opts, func(r client.Replayed) error {
 			raw, err := json.Marshal(r)
 			return errors.Join(err, v.add(r, raw))
@@ -145,13 +149,42 @@ func (c *replayCmd) runs(ctx context.Context, std *streams) (ids []string, runni
 			break
 		}
 	}
+	if len(ids)+running == 0 {
+		if err := c.checkSession(ctx); err != nil {
+			return nil, 0, err
+		}
+	}
 	if len(ids) == 0 {
-		c.noteUnknownSession(ctx, std, c.Session)
+		std.err.Printf("%s\n", c.describeNoRuns())
 	}
 	for i, j := 0, len(ids)-1; i < j; i, j = i+1, j-1 {
 		ids[i], ids[j] = ids[j], ids[i]
 	}
 	return ids, running, nil
+}
+
+// checkSession returns an error if no session has the name that --session gives.
+func (c *replayCmd) checkSession(ctx context.Context) error {
+	if c.Session == "" {
+		return nil
+	}
+	if err := (oneSession{c.Session}).check(); err != nil {
+		return err
+	}
+	_, err := c.api().Session(ctx, c.Session)
+	return withSessionHint(err, listSessions)
+}
+
+// describeNoRuns returns a sentence that says which runs were looked for.
+func (c *replayCmd) describeNoRuns() string {
+	sentence := "No run has ended"
+	if c.Session != "" {
+		sentence = fmt.Sprintf("No run of session %q has ended", c.Session)
+	}
+	if c.Since.String() != "" {
+		sentence += " of those accepted since " + c.Since.String()
+	}
+	return sentence + ": there is nothing to replay."
 }
 
 // replayRuns replays runs on the server, several at a time. It returns the number of selected

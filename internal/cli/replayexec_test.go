@@ -42,6 +42,7 @@ func TestReplayOfAnExport(t *testing.T) {
 		{args: `replay $id --from-export $dir --trust-key $key --heap-memory-ceiling 1`, status: 1, stdout: "$id  not replayed: the run had a heap limit of \\d+ MB, and at most 1 are allowed; raise --heap-memory-ceiling\n"},
 		{args: `replay $id --from-export $dir --trust-key $key --heap-memory-ceiling 4097`, status: 2, stderr: "daybook: .*--heap-memory-ceiling is 4097.*\n.*"},
 		{args: `replay --from-export $bare --trust-key $key`, status: 1, stdout: "$id  not replayed: the input heap $heap is not in the blob store\n\\S+  not replayed: .*blobs/text-.*\n4 runs: 2 identical, 2 not replayed\n"},
+		{args: `replay --from-export $dir --trust-key $key --session wor`, status: 2, stderr: "daybook: no run of the export belongs to a session with the name or id \"wor\"; give the complete name or id, .*\n"},
 		{args: `replay nosuch --from-export $dir --trust-key $key`, status: 2, stderr: "daybook: 0 executions of the export have an id that begins with \"nosuch\"\n"},
 		{args: `replay --from-export $dir --trust-key $other`, status: 6, stderr: "daybook: the export is not proven, so nothing of it is executed: WRONG KEY .*\n"},
 		{args: `replay --from-export $dir --trust-key abc`, status: 2, stderr: "daybook: --trust-key .*\n"},
