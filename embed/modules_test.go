@@ -124,7 +124,7 @@ func TestRefusedModules(t *testing.T) {
 	book := start(t, embed.Options{Runs: embed.RunOptions{Registry: source.URL}})
 	for specifier, want := range map[string]string{
 		"absent": "no such package", "needs": "dependency missing of needs@1.0.0", "git": "only packages of the registry", "needs@2": `has no version \"2\"`,
-		"loud": `has no version \"\\x1b[2Jxxx`, "beta": "beta has no release in http", "needs/sub": "names a file in a package", "node:fs": "names no package", "../x": "names no package", "http://127.0.0.1/x": "names no package", "": "names no package",
+		"loud": `has no version \"\\x1b[2Jxxx`, "beta": "beta has no release in http", "needs/sub": "names a file in a package", "needs@": `has no version after the @: give needs for the newest version, or for example needs@1.2.3`, "jsr:@s/n@": `has no version after the @: give jsr:@s/n for`, "node:fs": "names no package", "../x": "names no package", "http://127.0.0.1/x": "names no package", "": "names no package",
 	} {
 		body, err := json.Marshal(map[string]string{"specifier": specifier})
 		if err != nil {

@@ -183,6 +183,16 @@ var errNotOneRun = errors.New("the id names a run that has not ended in the expo
 // Error returns the message.
 func (e *SelectionError) Error() string { return e.err.Error() }
 
+// withExportAdvice adds to the message of a replay that lacks a blob how to make an export that
+// has it.
+func withExportAdvice(reason, message string) string {
+	switch reason {
+	case replay.ReasonHeapMissing, replay.ReasonSourceMissing:
+		return message + "; make the export with \"daybook events export --heaps\", which adds the blobs"
+	}
+	return message
+}
+
 // replayInOrder replays runs, several at a time, and calls each with the verdicts in order.
 func (x *exportReplay) replayInOrder(ctx context.Context, parallel int, each func(Replayed) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
@@ -216,6 +226,7 @@ func (x *exportReplay) replayInOrder(ctx context.Context, parallel int, each fun
 					stop(err)
 					return
 				}
+				report.Message = withExportAdvice(report.Reason, report.Message)
 				results[i] <- replayedOf(run.ID, report)
 			})
 		}

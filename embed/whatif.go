@@ -123,5 +123,6 @@ func WhatIfInExport(ctx context.Context, opts ReplayExportOptions, code, fileNam
 	if err != nil {
 		return w, err
 	}
+	found.Message = withExportAdvice(found.Reason, found.Message)
 	return whatIfOf(x.runs[0].ID, &found), nil
 }

@@ -57,7 +57,7 @@
 //   - wait.go: makes a request wait for the end of a run, and limits the wait
 //   - executions.go: lists, reads and cancels executions; reads their events and host calls
 //   - artifacts.go: lists and sends artifacts; sets headers under which no browser runs them
-//   - executiontext.go: sends the complete code, result or error of an execution
+//   - executiontext.go: sends the complete code, result, error or files of an execution
 //   - largetext.go, array.go: writes a response with large texts, or a long list, in pieces
 //   - output.go: reads output by page, and decides which pages are heavy; sends the stream of
 //     output to one client, and decides how it ends

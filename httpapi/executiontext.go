@@ -18,13 +18,17 @@ import (
 )
 
 // executionTexts are the texts of an execution that may be too large for one response.
-var executionTexts = []string{projections.TextCode, projections.TextResult, projections.TextError}
+var executionTexts = []string{projections.TextCode, projections.TextResult, projections.TextError, textFiles}
+
+// textFiles is the name of the text that has the files of an execution. It is in no response
+// with the execution.
+const textFiles = "files"
 
 func (a *api) executionTextRoutes(r *router) {
 	register(r, markHeavy(huma.Operation{
 		OperationID: "get-execution-text", Method: http.MethodGet, Path: "/api/executions/{id}/texts/{text}", Tags: []string{tagExecutions},
-		Summary:     "Get the code, result or error of an execution as plain text",
-		Description: "Also returns a text that is too large for the response with the execution. That response has the beginning of the text and names it in cut_texts. A Range header selects a part.",
+		Summary:     "Get the code, result, error or files of an execution as plain text",
+		Description: "Also returns a text that is too large for the response with the execution. That response has the beginning of the text and names it in cut_texts. The files that were submitted with the code are one JSON object of their texts by path. A Range header selects a part.",
 		Responses: map[string]*huma.Response{
 			"200": {Description: "The text.", Content: map[string]*huma.MediaType{typeText: {Schema: &huma.Schema{Type: huma.TypeString}}}},
 			"206": {Description: "The part that Range selects.", Content: map[string]*huma.MediaType{typeText: {Schema: &huma.Schema{Type: huma.TypeString}}}},
@@ -35,7 +39,7 @@ func (a *api) executionTextRoutes(r *router) {
 type textInput struct {
 	Reading
 	OneExecution
-	Text string `path:"text" doc:"code, result or error."`
+	Text string `path:"text" doc:"code, result, error or files."`
 }
 
 func (a *api) executionText(ctx context.Context, in *textInput) (*streamed, error) {
@@ -49,7 +53,13 @@ func (a *api) executionText(ctx context.Context, in *textInput) (*streamed, erro
 		ctx = budget.With(ctx, account.WithFactor(1)) // the text is sent without encoding
 	}
 	tenant := requestOf(ctx).tenant
-	text, err := readCurrent(ctx, a, func() (string, error) { return a.q.ExecutionText(ctx, tenant, in.ID, in.Text) })
+	text, err := readCurrent(ctx, a, func() (string, error) {
+		if in.Text != textFiles {
+			return a.q.ExecutionText(ctx, tenant, in.ID, in.Text)
+		}
+		files, err := a.cmd.Files(ctx, tenant, in.ID, func(size int64) error { return budget.Take(ctx, int(size)) })
+		return string(files), err
+	})
 	if errors.Is(err, events.ErrNotFound) {
 		if d, unknown := a.q.ExecutionPreview(ctx, tenant, in.ID); unknown == nil {
 			err = fail(http.StatusNotFound, string(ledger.CodeNotFound), "text", "execution '%.80s' has no %s; its status is %s", in.ID, in.Text, d.Status)

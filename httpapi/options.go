@@ -28,6 +28,8 @@ type Commands interface {
 	MoveTags(ctx context.Context, tenant, from, to string, actor events.Actor) (ledger.MovedTags, error)
 	EachEvent(ctx context.Context, tenant, execution string, fn func(events.Event) error) error
 	Requested(ctx context.Context, tenant, execution string) (position uint64, err error)
+	// Files returns the files of an execution as JSON.
+	Files(ctx context.Context, tenant, execution string, fits func(size int64) error) ([]byte, error)
 	// ExplainRemoval explains why a recorded heap is no longer in the blob store.
 	ExplainRemoval(ctx context.Context, tenant, heap string) error
 }

@@ -64,6 +64,44 @@ func (l *Ledger) Requested(ctx context.Context, tenant, execution string) (posit
 	return 0, err
 }
 
+// Files returns the files that were submitted with an execution, as one JSON object of their
+// texts by path. It calls fits with their length before it reads them from the store, and
+// returns its error unchanged. The error wraps events.ErrNotFound for an execution without
+// files, and events.ErrShredded if the content was shredded; it is CodeNotFound for an unknown
+// execution.
+func (l *Ledger) Files(ctx context.Context, tenant, execution string, fits func(size int64) error) ([]byte, error) {
+	errFirst := errors.New("found")
+	var requested *events.ExecutionRequested
+	err := l.EachEvent(ctx, tenant, execution, func(e events.Event) error {
+		requested, _ = e.Data.(*events.ExecutionRequested)
+		return errFirst
+	})
+	switch {
+	case !errors.Is(err, errFirst):
+		return nil, err
+	case requested == nil:
+		return nil, fmt.Errorf("read execution %s: its first event is no request: %w", execution, events.ErrDamaged)
+	}
+	if err := (&Recording{Request: Request{ExecutionRequested: *requested}, reader: l.recordReader}).ContentAvailable(); err != nil {
+		return nil, err
+	}
+	files := requested.Content.Value().Files
+	switch {
+	case files == nil:
+		return nil, fmt.Errorf("execution %s has no files: %w", execution, events.ErrNotFound)
+	case files.Blob == nil:
+		return []byte(files.Text), nil
+	}
+	if err := fits(files.Blob.Size); err != nil {
+		return nil, err
+	}
+	text, err := l.store.Text(ctx, tenant, files.Blob.SHA256)
+	if err != nil {
+		return nil, fmt.Errorf("read the files of execution %s: %w", execution, err)
+	}
+	return text, nil
+}
+
 // history is the state of an execution, derived from its control events.
 type history struct {
 	events []events.Event

@@ -167,7 +167,7 @@ func (l *Ledger) resolveLimits(s Submission) (lim events.Limits, warnings []stri
 	if m := s.HeapMemoryMaxMB; m != nil {
 		switch {
 		case *m < 1 || *m > l.opts.HeapMemoryCeilingMB:
-			return lim, nil, Invalid("heap_memory_max_mb", "heap_memory_max_mb must be 1 to %d (less than %d counts as %[2]d), not %[3]d", l.opts.HeapMemoryCeilingMB, minHeapMemoryMB, *m)
+			return lim, nil, Invalid("heap_memory_max_mb", "heap_memory_max_mb is %d MiB, %s: it must be 1 to %d MiB (less than %d counts as %[4]d)%s", *m, compareToRange(*m, l.opts.HeapMemoryCeilingMB), l.opts.HeapMemoryCeilingMB, minHeapMemoryMB, adviceForCeiling(*m))
 		case *m < minHeapMemoryMB:
 			warnings = append(warnings, "heap_memory_max_mb was raised to 8, the least an isolate starts with")
 			lim.HeapMemoryMaxMB = minHeapMemoryMB
@@ -176,6 +176,21 @@ func (l *Ledger) resolveLimits(s Submission) (lim events.Limits, warnings []stri
 		}
 	}
 	return lim, warnings, nil
+}
+
+// compareToRange says on which side of the range of heap limits a value is.
+func compareToRange(mb, ceiling int) string {
+	if mb > ceiling {
+		return fmt.Sprintf("%d MiB more than this server allows", mb-ceiling)
+	}
+	return "less than 1 MiB"
+}
+
+func adviceForCeiling(mb int) string {
+	if mb < 1 {
+		return ""
+	}
+	return "; the operator raises the maximum with --heap-memory-ceiling"
 }
 
 // sanitizeActor makes an actor safe to record: it truncates the fields that clients

@@ -53,6 +53,7 @@
 //     ones
 //   - pages.go: reads the pages of a list up to --limit
 //   - moment.go: parses the times of flags
+//   - network.go: parses the networks of flags
 //   - optionflags.go: words errors of options as errors of their flags
 //   - input.go: decides which errors of files and options are mistakes in the command line
 //   - flagnames.go: replaces fields of requests in errors of the server by flags

@@ -127,12 +127,15 @@ func migratedText(d events.HeapMigrated) string {
 	return text
 }
 
-// filesText lists the paths of the files of a run, as far as the event has them: of a long list
-// it has the beginning, which is followed by "…".
-func filesText(b events.Body) string {
+// filesText lists the paths of the files of a run. whole is the JSON of the files, if it is
+// known. Otherwise the event has the beginning of a long list, which is followed by "…".
+func filesText(b events.Body, whole []byte) string {
 	text, size := b.Text, int64(len(b.Text))
 	if b.Blob != nil {
 		text, size = b.Blob.Preview, b.Blob.Size
+		if whole != nil {
+			text = string(whole)
+		}
 	}
 	dec := json.NewDecoder(strings.NewReader(text))
 	var paths []string

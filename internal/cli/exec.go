@@ -18,7 +18,7 @@ type execCmd struct {
 	Show      execShowCmd      `cmd:"" help:"Show the timeline of an execution."`
 	Get       execGetCmd       `cmd:"" help:"Show every field of an execution."`
 	Output    execOutputCmd    `cmd:"" help:"Print the output of an execution so far."`
-	Text      execTextCmd      `cmd:"" help:"Print the code, result or error of an execution in full."`
+	Text      execTextCmd      `cmd:"" help:"Print the code, result, error or files in full."`
 	Watch     execWatchCmd     `cmd:"" help:"Follow the output of an execution; exit like \"daybook run\"."`
 	Cancel    execCancelCmd    `cmd:"" help:"Cancel a running execution."`
 	Calls     execCallsCmd     `cmd:"" help:"List the host calls of an execution."`

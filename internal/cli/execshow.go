@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -53,11 +54,37 @@ func (c *execShowCmd) Run(ctx context.Context, std *streams) error {
 	e := shownExecution(detail.Body)
 	e.print(std.out)
 	t := newTimeline(std.out, list, c.Lines)
+	t.files = c.wholeFiles(ctx, id, list)
 	for _, one := range list {
 		t.add(one)
 	}
 	if e.CompletedAt == nil {
 		std.out.Printf("%*s%s\n", timelineIndent, "", terminal.Span{Color: terminal.Cyan, Text: "… it has not ended; daybook exec watch " + e.ExecutionID + " follows it"})
+	}
+	return nil
+}
+
+// wholeFiles returns the files of a run if its request has only their beginning; nil if they
+// are not readable.
+func (c *execShowCmd) wholeFiles(ctx context.Context, id string, list []events.CloudEvent) []byte {
+	for _, e := range list {
+		if events.Type(e.Type) != events.TypeExecutionRequested {
+			continue
+		}
+		files := payload[events.ExecutionRequested](e).Content.Value().Files
+		if files == nil || files.Blob == nil || files.Blob.Size == int64(len(files.Blob.Preview)) {
+			return nil
+		}
+		text, err := c.api().Text(ctx, id, "files")
+		if err != nil {
+			return nil
+		}
+		defer text.Close()
+		whole, err := io.ReadAll(text)
+		if err != nil {
+			return nil
+		}
+		return whole
 	}
 	return nil
 }
@@ -186,7 +213,9 @@ type timeline struct {
 	// from that number on are void.
 	from map[int]int64
 	last int // newest attempt
-	long longLines
+	// files is the JSON of all files of the run, if the request has only its beginning.
+	files []byte
+	long  longLines
 }
 
 func (t *timeline) add(e events.CloudEvent) {
@@ -197,7 +226,8 @@ func (t *timeline) add(e events.CloudEvent) {
 		t.line(e, "accepted "+requestText(d), "")
 		t.note("limits %d s, %d MB", d.Limits.ExecutionTimeoutSecs, d.Limits.HeapMemoryMaxMB)
 		if files := d.Content.Value().Files; files != nil {
-			t.note("files %s", filesText(*files))
+			// Not cut to the width of the terminal, so that all are listed.
+			t.out.Printf("%*sfiles %s\n", timelineIndent+2, "", filesText(*files, t.files))
 		}
 		t.warnings(d.Warnings)
 	case events.TypeExecutionStarted:

@@ -52,7 +52,7 @@ func TestExecOutputWarnsOfCut(t *testing.T) {
 	})
 }
 
-// The files of a run are listed with the request, of a long list the beginning.
+// All files of a run are listed with the request.
 func TestExecShowFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -69,9 +69,12 @@ func TestExecShowFiles(t *testing.T) {
 		{args: `exec show $id --json` + at, stdout: `.*"files": \{.*"preview": "\{\\"data.json\\":\\"\{\}\\",.*`},
 		{args: `run --detach -e 1 --file a.ts=$dir/a.ts --file b.js=$dir/long.js --file c.js=$dir/long.js` + at, stdout: "(?P<id>\\S+)\n"},
 		{args: `exec watch $id` + at, stdout: ".*", stderr: ".*"},
-		{args: `exec show $id` + at, stdout: ".*\n +files a.ts, b.js, …; 4061 bytes as JSON, in text [0-9a-f]{12}\n.*"},
+		{args: `exec show $id` + at, stdout: ".*\n +files a.ts, b.js, c.js; 4061 bytes as JSON, in text [0-9a-f]{12}\n.*"},
+		{args: `exec text $id files` + at, stdout: `\{"a.ts":"export const a: number = 1","b.js":"//x+","c.js":"//x+"\}` + "\n"},
+		{args: `exec text $id files --json` + at, stdout: `"\{\\"a.ts\\":.*"` + "\n"},
 		{args: `run --detach -e 1` + at, stdout: "(?P<id>\\S+)\n"},
 		{args: `exec watch $id` + at, stdout: ".*", stderr: ".*"},
 		{args: `exec show $id` + at, stdout: ".* accepted [^\n]*\n +limits [^\n]*\n[^\n]* started .*"},
+		{args: `exec text $id files` + at, status: 2, stderr: "daybook: .*has no files.*\n"},
 	})
 }

@@ -10,7 +10,7 @@ import (
 type execTextCmd struct {
 	clientFlags
 	oneExecution
-	Text string `arg:"" optional:"" help:"Text to print: code, result or error." default:"result" enum:"code,result,error" placeholder:"TEXT"`
+	Text string `arg:"" optional:"" help:"Text to print: code, result, error, or files as JSON." default:"result" enum:"code,result,error,files" placeholder:"TEXT"`
 }
 
 // Help is shown by "daybook exec text --help".

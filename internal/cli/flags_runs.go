@@ -2,7 +2,6 @@ package cli
 
 import (
 	"math"
-	"net/netip"
 	"time"
 
 	"daybook/embed"
@@ -95,20 +94,20 @@ func (f engineFlags) readServers(o *embed.Options) error {
 
 // fetchFlags are the flags of embed.FetchOptions.
 type fetchFlags struct {
-	FetchPolicy        string         `name:"fetch-policy" option:"Fetch.Policy" help:"Rego file, directory of such files, or JSON file with several policies, that decides which HTTP requests scripts may send. Without it they send none." placeholder:"FILE|DIR"`
-	FetchRule          string         `name:"fetch-policy-rule" option:"Fetch.Rule" help:"Rule of the policy that decides; several policies may name others." default:"data.mcp.fetch.allow" placeholder:"RULE"`
-	FetchHeaders       []string       `name:"fetch-header" option:"Fetch.Headers" sep:"none" help:"Header to add to requests of scripts to one host, as host=HOST,header=NAME,value=VALUE; VALUE takes secrets as $${NAME} from the environment or as $${file:PATH}. With token_url=URL,client_id=ID,client_secret=VALUE in place of value, it has an access token of OAuth. May be repeated." placeholder:"RULE"`
-	FetchHeaderConfig  string         `name:"fetch-header-config" help:"JSON file with headers to add to requests of scripts." placeholder:"FILE"`
-	FetchAllowNetworks []netip.Prefix `name:"fetch-allow-network" option:"Fetch.AllowNetworks" help:"Network that scripts may reach although it is not public, as address/bits; may be repeated." placeholder:"CIDR"`
-	FetchRequestBytes  int            `name:"fetch-request-max-bytes" option:"Fetch.RequestMaxBytes" help:"Maximum size of the body of a request of a script, up to 655360." default:"524288" placeholder:"BYTES"`
-	FetchResponseBytes int            `name:"fetch-response-max-bytes" option:"Fetch.ResponseMaxBytes" help:"Maximum size of the body of a response to a script, up to 11534336." default:"4194304" placeholder:"BYTES"`
-	FetchHeaderBytes   int            `name:"fetch-header-max-bytes" option:"Fetch.HeaderMaxBytes" help:"Maximum size of the headers of a request of a script, and of a response, 1024 to 262144." default:"65536" placeholder:"BYTES"`
-	FetchTimeout       time.Duration  `name:"fetch-timeout" option:"Fetch.Timeout" help:"Time limit of a request of a script with its redirects, up to 5m." default:"30s" placeholder:"DURATION"`
+	FetchPolicy        string        `name:"fetch-policy" option:"Fetch.Policy" help:"Rego file, directory of such files, or JSON file with several policies, that decides which HTTP requests scripts may send. Without it they send none." placeholder:"FILE|DIR"`
+	FetchRule          string        `name:"fetch-policy-rule" option:"Fetch.Rule" help:"Rule of the policy that decides; several policies may name others." default:"data.mcp.fetch.allow" placeholder:"RULE"`
+	FetchHeaders       []string      `name:"fetch-header" option:"Fetch.Headers" sep:"none" help:"Header to add to requests of scripts to one host, as host=HOST,header=NAME,value=VALUE; VALUE takes secrets as $${NAME} from the environment or as $${file:PATH}. With token_url=URL,client_id=ID,client_secret=VALUE in place of value, it has an access token of OAuth. May be repeated." placeholder:"RULE"`
+	FetchHeaderConfig  string        `name:"fetch-header-config" help:"JSON file with headers to add to requests of scripts." placeholder:"FILE"`
+	FetchAllowNetworks []network     `name:"fetch-allow-network" option:"Fetch.AllowNetworks" help:"Network that scripts may reach although it is not public, as address/bits; may be repeated." placeholder:"CIDR"`
+	FetchRequestBytes  int           `name:"fetch-request-max-bytes" option:"Fetch.RequestMaxBytes" help:"Maximum size of the body of a request of a script, up to 655360." default:"524288" placeholder:"BYTES"`
+	FetchResponseBytes int           `name:"fetch-response-max-bytes" option:"Fetch.ResponseMaxBytes" help:"Maximum size of the body of a response to a script, up to 11534336." default:"4194304" placeholder:"BYTES"`
+	FetchHeaderBytes   int           `name:"fetch-header-max-bytes" option:"Fetch.HeaderMaxBytes" help:"Maximum size of the headers of a request of a script, and of a response, 1024 to 262144." default:"65536" placeholder:"BYTES"`
+	FetchTimeout       time.Duration `name:"fetch-timeout" option:"Fetch.Timeout" help:"Time limit of a request of a script with its redirects, up to 5m." default:"30s" placeholder:"DURATION"`
 }
 
 func (f fetchFlags) options() embed.FetchOptions {
 	return embed.FetchOptions{
-		Policy: f.FetchPolicy, Rule: f.FetchRule, AllowNetworks: f.FetchAllowNetworks, RequestMaxBytes: refuseZero(f.FetchRequestBytes), ResponseMaxBytes: refuseZero(f.FetchResponseBytes),
+		Policy: f.FetchPolicy, Rule: f.FetchRule, AllowNetworks: prefixes(f.FetchAllowNetworks), RequestMaxBytes: refuseZero(f.FetchRequestBytes), ResponseMaxBytes: refuseZero(f.FetchResponseBytes),
 		HeaderMaxBytes: refuseZero(f.FetchHeaderBytes), Timeout: refuseZero(f.FetchTimeout),
 	}
 }

@@ -65,6 +65,8 @@ func dataDirError(err error, dir string) error {
 // checkExportDir returns an error unless dir is a directory.
 func checkExportDir(flag, dir string) error {
 	switch info, err := os.Stat(dir); {
+	case errors.Is(err, fs.ErrNotExist):
+		return usageError{fmt.Errorf("%s: %w; name the directory that \"daybook events export\" created", flag, err)}
 	case err != nil:
 		return inputError(fmt.Errorf("%s: %w", flag, err))
 	case !info.IsDir():

@@ -54,7 +54,7 @@ func (c *replayCmd) Validate() error {
 	selects := c.All || c.Session != "" || c.Since.String() != ""
 	switch {
 	case c.FromExport != "" && len(c.TrustKeys) == 0:
-		return errors.New("--from-export needs --trust-key: the key of the ledger, as in its file audit/vkey")
+		return errors.New("--from-export needs --trust-key: give the verification key of the ledger, or the file that holds it: audit/vkey in the data directory of its server. Do not take the key from the export: it would prove itself")
 	case c.FromExport == "" && (len(c.TrustKeys) > 0 || c.KeyDir != ""):
 		return errors.New("--trust-key and --key-dir are for --from-export")
 	case c.FromExport != "" && c.Since.String() != "":

@@ -23,7 +23,7 @@ func TestReplayOfAnExport(t *testing.T) {
 	book, other := serve(t), serve(t)
 	dir, bare := filepath.Join(t.TempDir(), "book"), filepath.Join(t.TempDir(), "bare")
 	known := map[string]string{
-		"url": book.URL(), "dir": dir, "bare": bare, "key": book.AuditKey(), "other": other.AuditKey(), "more": written(t, "more.ts", "c.n += 10; c.up()"), "long": written(t, "long.ts", "const text: string = '"+strings.Repeat("x", 70000)+"'; text.length"),
+		"url": book.URL(), "dir": dir, "empty": t.TempDir(), "bare": bare, "key": book.AuditKey(), "other": other.AuditKey(), "more": written(t, "more.ts", "c.n += 10; c.up()"), "long": written(t, "long.ts", "const text: string = '"+strings.Repeat("x", 70000)+"'; text.length"),
 	}
 	play(t, known, []step{
 		{args: `run -e class·C{n=0;up(){return·++this.n}};const·c=new·C();console.log(Math.random());c.up() --session work` + at, stdout: "(?s:.*)1\n", stderr: "status: completed\nheap:   (?P<heap>" + hash + ")\n"},
@@ -41,13 +41,15 @@ func TestReplayOfAnExport(t *testing.T) {
 		{args: `replay $id --from-export $dir --trust-key $other --what-if $more`, status: 6, stderr: "daybook: the export is not proven.*\n"},
 		{args: `replay $id --from-export $dir --trust-key $key --heap-memory-ceiling 1`, status: 1, stdout: "$id  not replayed: the run had a heap limit of \\d+ MB, and at most 1 are allowed; raise --heap-memory-ceiling\n"},
 		{args: `replay $id --from-export $dir --trust-key $key --heap-memory-ceiling 4097`, status: 2, stderr: "daybook: .*--heap-memory-ceiling is 4097.*\n.*"},
-		{args: `replay --from-export $bare --trust-key $key`, status: 1, stdout: "$id  not replayed: the input heap $heap is not in the blob store\n\\S+  not replayed: .*blobs/text-.*\n4 runs: 2 identical, 2 not replayed\n"},
+		{args: `replay --from-export $bare --trust-key $key`, status: 1, stdout: "$id  not replayed: the input heap $heap is not in the blob store; make the export with \"daybook events export --heaps\", which adds the blobs\n\\S+  not replayed: .*blobs/text-.*; make the export with .*\n4 runs: 2 identical, 2 not replayed\n"},
 		{args: `replay --from-export $dir --trust-key $key --session wor`, status: 2, stderr: "daybook: no run of the export belongs to a session with the name or id \"wor\"; give the complete name or id, .*\n"},
 		{args: `replay nosuch --from-export $dir --trust-key $key`, status: 2, stderr: "daybook: 0 executions of the export have an id that begins with \"nosuch\"\n"},
-		{args: `replay --from-export $dir --trust-key $other`, status: 6, stderr: "daybook: the export is not proven, so nothing of it is executed: WRONG KEY .*\n"},
+		{args: `replay --from-export $dir --trust-key $other`, status: 6, stderr: "daybook: the export is not proven, so nothing of it is executed: WRONG KEY .*\nNo checkpoint of the export is signed with the keys of --trust-key. Ask the operator of the ledger for its key, .*\n"},
+		{args: `replay --from-export $empty --trust-key $key`, status: 2, stderr: "daybook: .*there is no export in $empty; name the directory that \"daybook events export\" made\n"},
+		{args: `replay --from-export $dir --trust-key $empty`, status: 2, stderr: "daybook: --trust-key \"$empty\" is neither a verification key nor a file of them: .*; give a key of the form name\\+hash\\+base64, or a file that holds one, such as audit/vkey .*\n"},
 		{args: `replay --from-export $dir --trust-key abc`, status: 2, stderr: "daybook: --trust-key .*\n"},
-		{args: `replay --from-export $dir`, status: 2, stderr: "daybook: .*--from-export needs --trust-key.*\n.*"},
-		{args: `replay --from-export $dir.none --trust-key $key`, status: 2, stderr: "daybook: --from-export: .*no such file or directory\n"},
+		{args: `replay --from-export $dir`, status: 2, stderr: "daybook: .*--from-export needs --trust-key: give .*audit/vkey in the data directory.*\n.*"},
+		{args: `replay --from-export $dir.none --trust-key $key`, status: 2, stderr: "daybook: --from-export: .*no such file or directory; name the directory that \"daybook events export\" created\n"},
 		{args: `replay --trust-key $key --all` + at, status: 2, stderr: "daybook: .*are for --from-export\n.*"},
 	})
 	path := filepath.Join(dir, "events.ndjson")
@@ -63,7 +65,7 @@ func TestReplayOfAnExport(t *testing.T) {
 		t.Fatal(err)
 	}
 	play(t, known, []step{
-		{args: `replay --from-export $dir --trust-key $key`, status: 1, stderr: "daybook: the export is not proven, so nothing of it is executed: NOT INTACT .*\n"},
+		{args: `replay --from-export $dir --trust-key $key`, status: 1, stderr: "daybook: the export is not proven, so nothing of it is executed: NOT INTACT .*\n\"daybook verify --export $dir\" with the same key lists the findings.\n"},
 	})
 }
 

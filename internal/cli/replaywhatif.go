@@ -213,8 +213,15 @@ func (c *replayCmd) withExport(std *streams, use func(embed.ReplayExportOptions)
 		return usageError{fmt.Errorf("--trust-key: %w", err)}
 	case selection:
 		return usageError{err}
+	case err != nil && unproven == nil:
+		return optionError(err) // of a directory that holds no export
 	case unproven != nil:
 		fmt.Fprintln(std.err, "daybook:", err)
+		if unproven.Report.Verdict == embed.WrongKey {
+			std.err.Printf("No checkpoint of the export is signed with the keys of --trust-key. Ask the operator of the ledger for its key, in the file audit/vkey of the data directory.\n")
+		} else {
+			std.err.Printf("\"daybook verify --export %s\" with the same key lists the findings.\n", c.FromExport)
+		}
 		if status, ok := verdictStatus[unproven.Report.Verdict]; ok {
 			return exitError(status)
 		}

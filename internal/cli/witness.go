@@ -94,7 +94,8 @@ func readVKeys(flag string, given []string) ([]string, error) {
 		}
 		raw, err := readFile(key)
 		if err != nil {
-			return nil, usageError{fmt.Errorf("%s %q is neither a verification key nor a file of them: %w", flag, key, err)}
+			advice := "give a key of the form name+hash+base64, or a file that holds one, such as audit/vkey in the data directory of the server"
+			return nil, usageError{fmt.Errorf("%s %q is neither a verification key nor a file of them: %w; %s", flag, key, err, advice)}
 		}
 		found := strings.Fields(string(raw))
 		if len(found) == 0 {

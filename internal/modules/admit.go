@@ -53,6 +53,9 @@ func Admit(ctx context.Context, l Ledger, r Registry, tenant, specifier string, 
 	switch {
 	case s.Kind != bundle.Npm:
 		return nil, 0, refuse("%q names no package: give NAME, NAME@VERSION or jsr:@SCOPE/NAME", specifier)
+	case strings.HasSuffix(specifier, "@"):
+		name := strings.TrimSuffix(specifier, "@")
+		return nil, 0, refuse("%q has no version after the @: give %s for the newest version, or for example %[2]s@1.2.3 for a version or %[2]s@^1.2 for a range", specifier, name)
 	case s.Subpath != ".":
 		return nil, 0, refuse("%q names a file in a package: packages are admitted as a whole, so give %s", specifier, show(s.Package))
 	}

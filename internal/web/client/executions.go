@@ -165,7 +165,7 @@ func withTags(params, tags []string) []string {
 	return params
 }
 
-// Text opens a text of an execution: code, result or error. The caller MUST close it.
+// Text opens a text of an execution: code, result, error or files. The caller MUST close it.
 func (c *Client) Text(ctx context.Context, id, name string) (io.ReadCloser, error) {
 	resp, err := c.Send(ctx, http.MethodGet, executionPath(id)+"/texts/"+url.PathEscape(name), nil)
 	if err != nil {
