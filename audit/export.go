@@ -70,6 +70,8 @@ func Export(ctx context.Context, src Source, opts ExportOptions) (Exported, erro
 	switch {
 	case err == nil:
 		return x.done, nil
+	case errors.Is(err, errCollected):
+		return Exported{}, fmt.Errorf("export to %s: %w; remove that directory, and export without --heaps, or export the whole ledger, which has the event", opts.Dir, err)
 	case errors.Is(err, errNoMatch):
 		return Exported{}, fmt.Errorf("export to %s: %w", opts.Dir, errors.Join(err, x.discard()))
 	case errors.Is(err, events.ErrRemoved) || codeOf(err) == codeGone:
@@ -88,6 +90,10 @@ func (e *DirError) Error() string { return e.err.Error() }
 
 // Unwrap returns the cause.
 func (e *DirError) Unwrap() error { return e.err }
+
+// errCollected is returned for a heap that was deleted, if the selection lacks the event that
+// records this. Verifiers then expect the heap.
+var errCollected = errors.New("the selection names a heap that was deleted since, and does not have the event that records this")
 
 var errNoMatch = errors.New("no recorded event matches, so nothing is exported; choose a larger range or time, or another execution or session")
 
@@ -456,7 +462,10 @@ func (x *export) fetch(ctx context.Context, b Blob) error {
 		return nil
 	}
 	raw, err := x.src.Blob(ctx, b)
-	if err != nil {
+	switch isGone := errors.Is(err, events.ErrRemoved) || codeOf(err) == codeGone; {
+	case isGone && b.Heap && !x.complete:
+		return fmt.Errorf("%w: %w", errCollected, err)
+	case err != nil:
 		return fmt.Errorf("read %s: %w", b.file(), err)
 	}
 	if events.Hash(raw) != b.SHA256 {

@@ -3,6 +3,7 @@ package audit_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -51,6 +52,44 @@ func (s *interrupted) Lines(ctx context.Context, c proof.Checkpoint, sel proof.E
 		}
 		return fn(line, proof)
 	})
+}
+
+// withoutHeaps is a source whose heaps were deleted.
+type withoutHeaps struct{ audit.Local }
+
+func (s withoutHeaps) Blob(ctx context.Context, b audit.Blob) ([]byte, error) {
+	if b.Heap {
+		return nil, fmt.Errorf("heap %s was deleted by event 7: %w", b.SHA256, events.ErrRemoved)
+	}
+	return s.Local.Blob(ctx, b)
+}
+
+// An export of a session has no events about deleted heaps, so an export with its heaps is
+// refused with the heap and the remedy.
+func TestExportOfASessionWithACollectedHeap(t *testing.T) {
+	t.Parallel()
+	store := newStore(t)
+	record(t, store, requested(one))
+	record(t, store, started(one, 1, 1, 0))
+	record(t, store, leaving(one, "gone"))
+	record(t, store, &events.HeapCollected{Heap: events.Hash([]byte("gone"))})
+	log := start(t, store, translog.Options{Dir: t.TempDir()})
+	last, err := store.LastSeq(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustCheckpoint(t, log, last)
+	src := withoutHeaps{audit.Local{Log: log.Log, Stream: store, Blobs: store, SessionOf: func(context.Context, string, uint64, string) ([]string, error) { return []string{"s"}, nil }}}
+	opts := audit.ExportOptions{Dir: filepath.Join(t.TempDir(), "part"), Selection: proof.ExportSelection{Execution: one}, Blobs: true}
+	if _, err := audit.Export(t.Context(), src, opts); err == nil || !strings.Contains(err.Error(), "heap "+events.Hash([]byte("gone"))+" was deleted by event 7") || !strings.Contains(err.Error(), "export without --heaps, or export the whole ledger") {
+		t.Errorf("%v", err)
+	}
+	for name, opts := range map[string]audit.ExportOptions{"without heaps": {Selection: proof.ExportSelection{Execution: one}}, "the whole ledger": {Blobs: true}} {
+		opts.Dir = filepath.Join(t.TempDir(), "part")
+		if got, err := audit.Export(t.Context(), src, opts); err != nil || got.Blobs != 0 {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
 }
 
 // The same selection under the same checkpoint gives the same bytes, interrupted or not,
