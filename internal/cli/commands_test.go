@@ -41,7 +41,7 @@ func TestRun(t *testing.T) {
 			{args: `run $gone` + at, status: 2, stderr: "daybook: open $gone: no such file or directory\n"},
 			{args: `run -e 1 --timeout 301` + at, status: 2, stderr: "daybook: --timeout must be 1 to 300, not (301|0)\n"},
 			{args: `run -e 1 --timeout 0` + at, status: 2, stderr: "daybook: --timeout must be 1 to 300, not (301|0)\n"},
-			{args: `run -e 1 --memory 9999` + at, status: 2, stderr: "daybook: --memory must be .*256.*\n"},
+			{args: `run -e 1 --memory 9999` + at, status: 2, stderr: "daybook: --memory is 9999 MiB, 9743 MiB more than this server allows: it must be 1 to 256 MiB .*\n"},
 			{args: `run -e 1 --heap zz` + at, status: 2, stderr: "daybook: .*heap.*\n"},
 			{args: `run -e 1 --tag novalue` + at, status: 2, stderr: "daybook: tag \"novalue\" is not of the form KEY=VALUE\n"},
 			{args: `run -e 1 --tag a=1 --tag a=2` + at, status: 2, stderr: "daybook: tag \"a\" is given twice\n"},
