@@ -255,6 +255,10 @@ func queryFor(t *testing.T, op operation, n names) []string {
 			list = append(list, "?heap="+n.heap)
 		case "query history":
 			list = append(list, "?history=1")
+		case "query skip":
+			list = append(list, "?skip=1")
+		case "query retag":
+			list = append(list, "?retag=true")
 		case "query tenant": // a tenant cannot select another one
 			list = append(list, "?tenant=acme")
 		case "query subject":

@@ -30,9 +30,9 @@ var keptExports = map[string][]string{
 	},
 	"it is a value of answers and events": {
 		"internal/exec/replay.ReasonAnswerNotKept", "internal/exec/replay.ReasonDamaged", "internal/exec/replay.ReasonEngine",
-		"internal/exec/replay.ReasonHeapCollected", "internal/exec/replay.ReasonHeapMissing", "internal/exec/replay.ReasonLimits", "internal/exec/replay.ReasonMissingCall", "internal/exec/replay.ReasonNoKeys",
-		"internal/exec/replay.ReasonUnanswered", "ledger.HeapNone",
-		"internal/exec/replay.ReasonNotExecuted", "internal/exec/replay.ReasonSourceMissing", "internal/exec/replay.ReasonTimeout",
+		"internal/exec/replay.ReasonHeapCollected", "internal/exec/replay.ReasonLimits", "internal/exec/replay.ReasonMissingCall", "internal/exec/replay.ReasonNoKeys",
+		"internal/exec/replay.ReasonUnanswered",
+		"internal/exec/replay.ReasonNotExecuted", "internal/exec/replay.ReasonTimeout",
 		"internal/globals.Accessor", "internal/globals.Lexical", "internal/globals.Property",
 	},
 	"comments of other packages name it":            {"internal/exec/platform.Error", "internal/policy.HashFiles"},
