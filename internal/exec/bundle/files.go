@@ -95,7 +95,8 @@ func (f *fileBuilder) converted(m *Module, found *found) {
 		m.Mappings = s.Mappings
 	}
 	if m.ESM {
-		f.linker.add(m.ID, found.exports, m.Imports, typescript.FindLinks(f.files[m.File]))
+		links, complete := typescript.FindLinks(f.files[m.File])
+		f.linker.add(m.ID, found.exports, m.Imports, links, complete)
 	}
 }
 

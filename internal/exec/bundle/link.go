@@ -8,9 +8,10 @@ import (
 	"daybook/internal/exec/typescript"
 )
 
-// linker resolves the names that the files of a run import from each other, as ResolveExport of
-// ECMA-262 does: a missing name is an error before anything runs. The names of other modules
-// (packages, built-in modules, CommonJS, JSON) are known only when they are evaluated.
+// linker resolves the names that the files of a run import from each other, like ResolveExport of
+// ECMA-262: a missing name is an error before anything runs. The names of other modules (packages,
+// built-in modules, CommonJS, JSON) are known only when they are evaluated. A name that several
+// export * statements export is no error: the first statement counts.
 type linker struct {
 	modules map[string]*linked // by id
 }
@@ -22,10 +23,12 @@ type linked struct {
 	links   []typescript.Link
 	// again holds, by exported name, the exports of other modules that are exported again.
 	again map[string]export
-	stars []string // the modules of the export * statements
+	stars []string // the modules of the export * statements, "" for unknown ones
 }
 
-func (l *linker) add(id string, exports []string, imports map[string]string, links []typescript.Link) {
+// add notes a file. hasAll is false if the file may export more names of other modules than
+// exports and links say.
+func (l *linker) add(id string, exports []string, imports map[string]string, links []typescript.Link, hasAll bool) {
 	m := &linked{exports: map[string]bool{}, imports: imports, links: links, again: map[string]export{}}
 	for _, name := range exports {
 		m.exports[name] = true
@@ -38,6 +41,11 @@ func (l *linker) add(id string, exports []string, imports map[string]string, lin
 			m.again[link.Export] = export{imports[link.Specifier], link.Name}
 		}
 	}
+	if !hasAll {
+		m.stars = append(m.stars, "")
+	}
+	slices.Sort(m.stars)
+	m.stars = slices.Compact(m.stars)
 	if l.modules == nil {
 		l.modules = map[string]*linked{}
 	}
@@ -54,7 +62,7 @@ func (l *linker) check() error {
 				continue
 			}
 			seen := map[export]bool{}
-			if l.resolves(export{target, link.Name}, seen) {
+			if l.resolve(export{target, link.Name}, seen) != missing {
 				continue
 			}
 			why := "; write import type for a type"
@@ -70,29 +78,45 @@ func (l *linker) check() error {
 // export is a name of a module.
 type export struct{ id, name string }
 
-// resolves reports whether an export leads to a declaration, or to a module whose names are not
-// known. seen has the exports that were asked for before.
-func (l *linker) resolves(e export, seen map[export]bool) bool {
+// resolution is what is known about an export before its module is evaluated.
+type resolution int
+
+const (
+	missing resolution = iota
+	unknown            // it leads to a module whose names are not known
+	declared
+)
+
+// resolve follows an export to its declaration. seen has the exports that were asked for before.
+func (l *linker) resolve(e export, seen map[export]bool) resolution {
 	m := l.modules[e.id]
 	if m == nil {
-		return true
+		return unknown
 	}
 	if seen[e] {
-		return false
+		return missing
 	}
 	seen[e] = true
 	if m.exports[e.name] {
-		other, again := m.again[e.name]
-		return !again || l.resolves(other, seen)
+		if other, again := m.again[e.name]; again {
+			return l.resolve(other, seen)
+		}
+		return declared
 	}
+	best := missing
 	if e.name == "default" { // an export * statement exports all but default
-		return false
+		return best
 	}
-	return slices.ContainsFunc(m.stars, func(id string) bool { return l.resolves(export{id, e.name}, seen) })
+	for _, id := range m.stars {
+		if best = max(best, l.resolve(export{id, e.name}, seen)); best == declared {
+			break
+		}
+	}
+	return best
 }
 
 // unchecked returns, by specifier, the names that a module takes from modules whose names are
-// known only when they are evaluated.
+// known only when they are evaluated, or from files that export all names of such modules.
 func (l *linker) unchecked(id string) map[string][]string {
 	m := l.modules[id]
 	if m == nil {
@@ -101,13 +125,16 @@ func (l *linker) unchecked(id string) map[string][]string {
 	var names map[string][]string
 	known := map[export]bool{}
 	for _, link := range m.links {
+		e := export{link.Specifier, link.Name}
 		target := m.imports[link.Specifier]
-		if target == "" || link.Name == "*" || l.modules[target] != nil {
+		if target == "" || link.Name == "*" || known[e] {
 			continue
 		}
-		if e := (export{link.Specifier, link.Name}); known[e] {
+		known[e] = true
+		if l.resolve(export{target, link.Name}, map[export]bool{}) != unknown {
 			continue
-		} else if known[e] = true; names == nil {
+		}
+		if names == nil {
 			names = map[string][]string{}
 		}
 		names[link.Specifier] = append(names[link.Specifier], link.Name)

@@ -20,8 +20,35 @@ func TestFindLinks(t *testing.T) {
 		"export default from;": nil,
 		"export const a = 1; export { a as b }; const from = 2": nil,
 	} {
-		if diff := cmp.Diff(want, FindLinks([]byte(source))); diff != "" {
+		if diff := cmp.Diff(want, links(source)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", source, diff)
+		}
+	}
+}
+
+func links(source string) []Link {
+	all, _ := FindLinks([]byte(source))
+	return all
+}
+
+// A module whose names or specifiers have escapes may have more links than those found.
+func TestFindLinksWithEscapes(t *testing.T) {
+	for source, want := range map[string]bool{
+		"import { a } from './a'; export { a as b }; export * from './b'; export * as c from './c'; const d = 'from \\u0061'": true,
+		"export const a = 1":                              true,
+		`import { a } from './\u0061'`:                    false,
+		`import { \u0061 as b } from './a'`:               false,
+		`import { '\u0061' as b } from './a'`:             false,
+		`export * from './\u0061'`:                        false,
+		`export * as \u0061 from './a'`:                   false,
+		`export { \u0061 as b } from './a'`:               false,
+		`export { a as \u0062 } from './a'`:               false,
+		`export { 'a' as '\u0062' } from './a'`:           false,
+		`import { a } from './a'; export { a as \u0062 }`: false,
+		"import { from '":                                 false,
+	} {
+		if _, complete := FindLinks([]byte(source)); complete != want {
+			t.Errorf("%s: complete is %t", source, complete)
 		}
 	}
 }
