@@ -43,7 +43,7 @@ type Module struct {
 	Code string `json:"code"`
 	// JSON reports that Code is JSON.
 	JSON bool `json:"json,omitempty"`
-	// File is the path of a file of a run; empty for modules of packages. Mappings are the
+	// File is the path of a file of a run; empty for JSON and modules of packages. Mappings are the
 	// mappings of a source map from Code to the file, empty if positions are not known.
 	File     string `json:"file,omitempty"`
 	Mappings string `json:"mappings,omitempty"`

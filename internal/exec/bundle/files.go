@@ -84,10 +84,10 @@ func (f *fileBuilder) build() error {
 
 // converted notes what a file takes from others, and adds its mappings to its module.
 func (f *fileBuilder) converted(m *Module, found *found) {
-	m.File = f.name(m.ID)
 	if m.JSON {
-		return
+		return // no function of it is in a stack trace
 	}
+	m.File = f.name(m.ID)
 	var s struct {
 		Mappings string `json:"mappings"`
 	}

@@ -270,6 +270,29 @@ func TestPositionsInFiles(t *testing.T) {
 	}
 }
 
+// A heap keeps the mappings of 1,000 names. Frames of files that were dropped show no position, because
+// that of the converted code would be wrong.
+func TestPositionsInDroppedFiles(t *testing.T) {
+	t.Parallel()
+	r := newRegistry(t)
+	files := map[string]string{"fail.ts": "\n\nexport const fail = () => new Error('x').stack"}
+	_, heap := r.run(t, nil, `import { fail } from "./fail.ts"; globalThis.fail = fail`, files)
+	imports := ""
+	for i := range 255 {
+		files[fmt.Sprintf("f%d.ts", i)] = "export {}"
+		imports += fmt.Sprintf("import './f%d.ts'; ", i)
+	}
+	for run := range 5 {
+		got, _ := r.run(t, heap, "fail()", nil)
+		dropped := !strings.Contains(got, ":3:27)")
+		if at := strings.Index(got, "fail.ts#"); at < 0 || dropped && got[at+len("fail.ts#")+8] != ')' || dropped != (run > 3) {
+			t.Errorf("after %d runs with other files: %s", run, got)
+		}
+		files["f0.ts"] += "\n"
+		_, heap = r.run(t, heap, imports, files)
+	}
+}
+
 // The names that files import are checked before anything runs, and those of other modules when
 // these are evaluated.
 func TestNamesBetweenFiles(t *testing.T) {

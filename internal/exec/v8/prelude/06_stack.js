@@ -20,9 +20,13 @@ let textsToSave; // while readStacks reads traces: the texts so far
 
 const maxKeptMappings = 1048576; // characters
 const maxKeptScripts = 1000;
+const maxDroppedHashes = 10000;
 // name -> mappings, of earlier runs, in the order of their last run. The mappings are ""
 // if they were dropped to free space: frames of those scripts then show no position.
 const keptMappings = new NativeMap();
+// The hashes in names that keptMappings had once, in the order in which they were dropped: frames
+// with them show no position either. The files of a run have the same hash.
+const droppedHashes = new NativeMap();
 let mappingIndexes; // name -> where each generated line's mappings begin
 
 const { CallSitePrototype, CallSitePrototypeToString, CallSitePrototypeGetScriptName } = (() => {
@@ -122,6 +126,9 @@ const skipDigits = (text, at) => {
   return at;
 };
 
+// hashIn returns the hash in a name.
+const hashIn = (name) => StringPrototypeSlice(name, name.length - 8);
+
 // shownPlace returns the text of a position in a script. Now it uses the caller's name for
 // the current script and its files, later the name that the script has in the heap.
 const shownPlace = (name, line, column, later) => {
@@ -129,7 +136,7 @@ const shownPlace = (name, line, column, later) => {
   const file = current ? scriptFile : scriptFiles && MapPrototypeGet(scriptFiles, name);
   const shown = file !== undefined && !later ? file : name;
   const mappings = current ? scriptMappings || undefined : MapPrototypeGet(keptMappings, name);
-  if (mappings === undefined) return `${shown}:${line}:${column}`;
+  if (mappings === undefined) return !current && MapPrototypeHas(droppedHashes, hashIn(name)) ? shown : `${shown}:${line}:${column}`;
   return shown + sourcePosition(name, mappings, +line, +column);
 };
 
@@ -327,8 +334,13 @@ const limitMappings = () => {
       total -= all[i][1].length;
       MapPrototypeSet(keptMappings, name, "");
     }
-    if (all.length - i > maxKeptScripts) MapPrototypeDelete(keptMappings, name);
+    if (all.length - i > maxKeptScripts) {
+      MapPrototypeDelete(keptMappings, name);
+      MapPrototypeSet(droppedHashes, hashIn(name), true);
+    }
   }
+  const hashes = MapPrototypeEntries(droppedHashes);
+  while (MapPrototypeGetSize(droppedHashes) > maxDroppedHashes) MapPrototypeDelete(droppedHashes, MapIteratorPrototypeNext(hashes).value[0]);
 };
 
 const endScript = (ran) => {
