@@ -300,6 +300,7 @@ func TestNamesBetweenFiles(t *testing.T) {
 	r := newRegistry(t)
 	r.add("left", "1.0.0", nil, map[string]string{"index.js": "export const left = 1"})
 	r.add("cjs", "1.0.0", nil, map[string]string{"index.js": "module.exports = { a: 1 }"})
+	r.add("marked", "1.0.0", nil, map[string]string{"index.js": "Object.defineProperty(exports, '__esModule', { value: true }); exports.a = 1", "default.js": "exports.__esModule = true; exports.default = 2; exports.a = 1"})
 	const missing = "SyntaxError: The requested module '%s' does not provide an export named '%s'"
 	before := func(specifier, name, rest string) string {
 		return "syntax_error: " + fmt.Sprintf(missing, specifier, name) + rest
@@ -338,6 +339,10 @@ func TestNamesBetweenFiles(t *testing.T) {
 		"an escape, missing":             {map[string]string{"a.ts": "export const one = 1", "b.ts": `export * from './\u0061.ts'`, "m.ts": "import { two } from './b.ts'; export const v = two"}, during("./b.ts", "two")},
 		"all names of others":            {map[string]string{"b.ts": "export * from 'left'; export * from 'cjs'; export * from 'node:path'", "m.ts": "import { left, a, sep } from './b.ts'; export const v = left + a + sep"}, "2/"},
 		"all names of others, missing":   {map[string]string{"b.ts": "export * from 'left'", "c.ts": "export * from './b.ts'", "m.ts": "import { right } from './c.ts'; export const v = right"}, during("./c.ts", "right")},
+		"a package without default":      {map[string]string{"m.ts": "import d, { a } from 'marked'; import * as ns from 'marked'; export const v = [d.a, a, ns.a, d === ns.default].join()"}, "1,1,1,true"},
+		"a package with default":         {map[string]string{"m.ts": "import d, { a } from 'marked/default.js'; export const v = d + a"}, "3"},
+		"a file without default":         {map[string]string{"a.cjs": "exports.__esModule = true; exports.n = 1; exports.up = () => exports.n++", "m.ts": "import d, { n, up } from './a.cjs'; up(); export const v = [d.n, n].join()"}, "2,2"},
+		"no default in JSON":             {map[string]string{"d.json": `{"__esModule":true,"n":1}`, "m.ts": "import d, { n } from './d.json'; export const v = d.n + n"}, "2"},
 		"deep JSON":                      {map[string]string{"d.json": strings.Repeat("[", 9000) + strings.Repeat("]", 9000), "m.ts": "import d from './d.json'; export const v = d.length"}, "1"},
 		"too deep JSON":                  {map[string]string{"d.json": strings.Repeat("[", 20000) + strings.Repeat("]", 20000), "m.ts": "import d from './d.json'; export const v = d.length"}, "syntax_error: SyntaxError: malformed JSON: invalid character '[' exceeded max depth (d.json:1:10001)"},
 		"wrong JSON":                     {map[string]string{"d.json": "{\n \"é\": x}", "m.ts": "import d from './d.json'; export const v = 1"}, "syntax_error: SyntaxError: malformed JSON: invalid character 'x' looking for beginning of value (d.json:2:7)"},

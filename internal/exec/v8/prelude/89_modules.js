@@ -68,6 +68,21 @@ const idOf = (specifier, fn) => {
 // provides reports whether an evaluated module has an export. Each module of CommonJS has default.
 const provides = ({ isESM, module: { exports } }, name) => (name === "default" && !isESM) || (isObject(exports) && hasOwn(exports, name));
 
+// needsDefault reports whether an evaluated module of CommonJS says that it was converted from
+// ESM, and exports no default. What imports its default gets its exports.
+const needsDefault = ({ isESM, module: { exports, loaded } }) => !isESM && loaded && isObject(exports) && !!exports.__esModule && !hasOwn(exports, "default");
+
+// withDefault returns an object that has the properties of exports, and exports as default.
+const withDefault = (exports) => {
+  const all = ObjectCreate(exports);
+  const names = ObjectKeys(exports);
+  for (let i = 0; i < names.length; i++) {
+    const name = names[i];
+    ObjectDefineProperty(all, name, { __proto__: null, get: () => exports[name], enumerable: true, configurable: true });
+  }
+  return ObjectDefineProperty(all, "default", { __proto__: null, get: () => exports, enumerable: true, configurable: true });
+};
+
 const missingExport = (specifier, name) => new NativeSyntaxError(`The requested module '${specifier}' does not provide an export named '${name}'`);
 
 const newRequire = (id, text) => {
@@ -82,6 +97,9 @@ const newRequire = (id, text) => {
         for (let i = 0; i < names.length; i++) {
           if (!provides(loaded, names[i])) throw hideFrames(missingExport(specifier, names[i]), require);
         }
+      }
+      if (needsDefault(loaded) && hasOwn(text, "names") && hasOwn(text.names, specifier) && listIncludes(text.names[specifier], "default")) {
+        return withDefault(loaded.module.exports);
       }
       return StringPrototypeStartsWith(target, "node:") ? loaded.module.exports.default : loaded.module.exports;
     }
