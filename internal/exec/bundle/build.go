@@ -9,7 +9,7 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"unicode/utf8"
+	"unicode/utf16"
 
 	"github.com/evanw/esbuild/pkg/api"
 
@@ -381,7 +381,11 @@ func convertModule(s source, id string, f *found) (*Module, error) {
 		}
 		return nil, conversionError(result.Errors)
 	}
-	p := typescript.SplitLiterals(&typescript.Program{Code: hardenHelpers(result.Code), Map: result.Map})
+	code := hardenHelpers(result.Code)
+	if bytes.HasPrefix(code, []byte("#!")) {
+		copy(code, "//") // a function body has no hashbang
+	}
+	p := typescript.SplitLiterals(&typescript.Program{Code: code, Map: result.Map})
 	f.sourceMap = p.Map
 	m := &Module{ID: id, Code: string(p.Code), ESM: f.isESM}
 	if len(f.imports) > 0 {
@@ -401,7 +405,7 @@ func convertJSON(id string, text []byte) (*Module, error) {
 	err := json.Unmarshal(text, &valid)
 	if e, ok := errors.AsType[*json.SyntaxError](err); ok {
 		before := text[:max(0, min(int(e.Offset)-1, len(text)))]
-		line, column := bytes.Count(before, []byte("\n"))+1, utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:])+1
+		line, column := bytes.Count(before, []byte("\n"))+1, len(utf16.Encode([]rune(string(before[bytes.LastIndexByte(before, '\n')+1:]))))+1
 		return nil, &Error{fmt.Sprintf("malformed JSON: %v (%s:%d:%d)", e, id, line, column)}
 	} else if err != nil {
 		return nil, fmt.Errorf("read %s: %w", id, err)
@@ -450,7 +454,8 @@ func conversionError(messages []api.Message) error {
 		text = "top-level await is supported in scripts, and not in the modules that they import"
 	}
 	if l := m.Location; l != nil {
-		text = fmt.Sprintf("%s (%s:%d:%d)", text, strings.TrimPrefix(l.File, "module:"), l.Line, l.Column+1)
+		before := l.LineText[:min(max(0, l.Column), len(l.LineText))] // Column counts bytes
+		text = fmt.Sprintf("%s (%s:%d:%d)", text, strings.TrimPrefix(l.File, "module:"), l.Line, len(utf16.Encode([]rune(before)))+1)
 	}
 	return &Error{text}
 }
