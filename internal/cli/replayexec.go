@@ -310,7 +310,7 @@ func printReplay(out *terminal.Screen, r client.Replayed) error {
 			out.Printf("  may differ: %s in one of the two\n", describeNondeterminism(r.Nondeterministic))
 		}
 		if r.OtherBuild {
-			out.Printf("  may differ: another build of Daybook recorded the run, and may have converted TypeScript or files in another way\n")
+			out.Printf("  may differ: another build of Daybook may have recorded the run, and converted TypeScript or files in another way\n")
 		}
 	case r.Message != "":
 		out.Printf(": %s\n", terminal.OneLine(r.Message, 500))

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/evanw/esbuild/pkg/api"
+
 	"daybook/internal/exec/typescript"
 )
 
@@ -65,7 +67,10 @@ func (l *linker) check() error {
 			if l.resolve(export{target, link.Name}, seen) != missing {
 				continue
 			}
-			why := "; write import type for a type"
+			why := ""
+			if loaderOf(id) == api.LoaderTS {
+				why = "; write import type for a type"
+			}
 			if len(seen) > 1 && l.modules[target].exports[link.Name] {
 				why = ": the modules that it names export it from each other"
 			}

@@ -8,8 +8,9 @@ import (
 )
 
 // buildOf returns a short name of the build of a program: the beginning of the SHA-256 of the
-// build ID that the Go toolchain writes into it. Programs made of the same sources, modules and
-// version of Go have the same one. It is empty if the program has none.
+// build ID that the Go toolchain writes into it. Programs that have the same one were made of the
+// same sources, modules and version of Go; those made of the same in other directories or with
+// other flags may have others. It is empty if the program has none.
 //
 // The format of the note is that of section 5 of the System V ABI; its name is "Go", its type 4.
 func buildOf(program string) string {

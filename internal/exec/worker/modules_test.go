@@ -319,6 +319,7 @@ func TestNamesBetweenFiles(t *testing.T) {
 		want  string
 	}{
 		"a name":                         {map[string]string{"a.ts": "export const one = 1; console.log('never')", "m.ts": "import './a.ts'\nimport { one, two } from './a.ts'; export const v = one"}, before("./a.ts", "two", "; write import type for a type (m.ts:2:1)")},
+		"a name in JavaScript":           {map[string]string{"a.js": "export const one = 1", "m.ts": "import './b.js'; export const v = 1", "b.js": "import { two } from './a.js'"}, before("./a.js", "two", " (b.js:1:1)")},
 		"a type":                         {map[string]string{"a.ts": "export interface T {}", "m.ts": "import { T } from './a.ts'; export const v = 1"}, before("./a.ts", "T", "; write import type for a type (m.ts:1:1)")},
 		"only types":                     {map[string]string{"a.ts": "export interface T {}", "m.ts": "import type { T } from './a.ts'; import { type T as U } from './a.ts'; export type { T } from './a.ts'; export const v = 1"}, "1"},
 		"no default":                     {map[string]string{"a.ts": "export const one = 1", "m.ts": "import a from './a.ts'; export const v = 1"}, before("./a.ts", "default", "")},
