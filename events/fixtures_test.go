@@ -298,7 +298,7 @@ func later() []events.Data {
 		&events.SessionReset{SessionID: logical, Kind: events.SessionLogical, IdempotencySHA256: heapIn, IdempotencyKeyID: "5f0c77e2b8d49a11-7d026a3e019ab3c4"},
 		&events.ExecutionStarted{InputHeap: heapOut, MigratedFrom: heapIn},
 		&events.ExecutionStarted{Callable: &events.Body{Text: `{"geo":["locate"]}`}, NodeGlobals: true, WASMModules: []events.WASMModule{{Name: "math", Module: events.BlobRef{SHA256: strings.Repeat("0a", 32), Size: 41}, HasImports: true}}},
-		&events.ExecutionStarted{Engine: events.Engine{Locale: "en-US", TimeZone: "UTC"}},
+		&events.ExecutionStarted{Engine: events.Engine{Locale: "en-US", TimeZone: "UTC", Build: "0f1e2d3c4b5a6978"}},
 		&events.ExecutionFailed{Ending: events.Ending{TimersCancelled: 2}},
 		&events.ExecutionCompleted{Ending: events.Ending{Pristine: new(false)}},
 		&events.ExecutionCompleted{Ending: events.Ending{Nondeterministic: events.AllNondeterminism()}},
