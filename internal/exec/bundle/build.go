@@ -200,7 +200,27 @@ func HasBuiltin(id string) bool {
 	}, id)
 }
 
-const modulesAtATime = 128
+// esbuild keeps all modules of one call in memory. maxCalled and maxCalledBytes limit them, unless
+// one module is larger.
+const (
+	maxCalled      = 128
+	maxCalledBytes = 512 << 10
+)
+
+// nextCall returns how many of the modules to convert next one call of esbuild reads.
+func nextCall(s source, ids []string) (int, error) {
+	size := 0
+	for i, id := range ids[:min(len(ids), maxCalled)] {
+		text, err := s.read(id)
+		if err != nil {
+			return 0, err
+		}
+		if size += len(text); size > maxCalledBytes {
+			return max(i, 1), nil
+		}
+	}
+	return min(len(ids), maxCalled), nil
+}
 
 // convert converts all wanted modules, and those that they import.
 func convert(s source) error {
@@ -213,9 +233,12 @@ func convert(s source) error {
 		if len(b.Modules)+len(queue) > maxModules {
 			return &Error{fmt.Sprintf("the imports need more than %d modules: import fewer or smaller packages", maxModules)}
 		}
-		// esbuild keeps all modules of one call in memory.
-		ids := queue[:min(len(queue), modulesAtATime)]
-		queue = queue[len(ids):]
+		n, err := nextCall(s, queue)
+		if err != nil {
+			return err
+		}
+		ids := queue[:n]
+		queue = queue[n:]
 		found, err := findImports(s, ids)
 		if err != nil {
 			return err

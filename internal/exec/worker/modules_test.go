@@ -251,6 +251,23 @@ func TestImportsOfFiles(t *testing.T) {
 	}
 }
 
+// Runs with many large files have memory for their conversion, also in a worker that converted
+// files before.
+func TestManyLargeFiles(t *testing.T) {
+	t.Parallel()
+	r := newRegistry(t)
+	files, code := map[string]string{}, "let sum = 0\n"
+	for i := range 100 {
+		files[fmt.Sprintf("f%d.ts", i)] = "export const f1 = (a: number) => a + 1; export const f2 = (a: number) => [" + strings.Repeat("a,", 10_000) + "]"
+		code += fmt.Sprintf("import { f1 as g%d } from './f%d.ts'; sum += g%d(1)\n", i, i, i)
+	}
+	for range 3 {
+		if got, _ := r.run(t, nil, code+"sum", files); got != "200" {
+			t.Fatalf("%.300s", got)
+		}
+	}
+}
+
 // Stack traces have the positions of the caller's files, also in later runs, which name them with
 // the hash of the files.
 func TestPositionsInFiles(t *testing.T) {

@@ -272,8 +272,20 @@ func (s *server) begin(j *job, jobs chan<- *job) {
 	jobs <- j
 }
 
+// largeModules is the size of modules, in bytes, from which their conversion is made with less
+// garbage.
+const largeModules = 512 << 10
+
 // prepareJob makes the bundle of a job, or the program and what it imports.
 func (s *server) prepareJob(j *job) error {
+	if j.FilesSize+j.BundleSize > largeModules {
+		// The garbage of this process counts as memory of the run.
+		before := debug.SetGCPercent(50)
+		defer func() {
+			debug.SetGCPercent(before)
+			debug.FreeOSMemory()
+		}()
+	}
 	j.linked = &linked{code: j.code}
 	if j.BundleSize > 0 {
 		var err error
