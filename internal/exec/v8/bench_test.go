@@ -12,8 +12,19 @@ func BenchmarkCycle(b *testing.B) {
 	if _, err := v8.Warm(false, nil); err != nil {
 		b.Fatal(err)
 	}
+	var heap []byte
 	for b.Loop() {
-		run(b, v8.Config{}, "1+1")
+		heap = run(b, v8.Config{}, "1+1").heap
+	}
+	b.ReportMetric(float64(len(heap)), "heap-B")
+}
+
+// The heap of a run that left nothing has at most 600 KB, whatever the platform offers: what scripts
+// do not use is not evaluated.
+func TestBaseHeapSize(t *testing.T) {
+	const most = 600_000
+	if size := len(run(t, v8.Config{}, "1+1").heap); size > most {
+		t.Errorf("the heap has %d bytes, at most %d are allowed", size, most)
 	}
 }
 
