@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf16"
@@ -437,27 +438,43 @@ func convertJSON(id string, text []byte) (*Module, error) {
 }
 
 // hardenHelpers changes the functions of esbuild at the start of a converted module, which
-// define exports: they read only own properties, whatever a script added to Object.prototype.
+// define exports and imports. They read only own properties, whatever a script added to
+// Object.prototype. An import of a module of ESM gets its exports themselves and no copy: while
+// the module is evaluated, in a cycle of imports, a copy lacks the names that export * adds later.
 // The number of lines stays. A package may have its own copy of these functions, which then
 // changes in the same way.
 func hardenHelpers(code []byte) []byte {
-	const (
-		toCommonJS = `__defProp({}, "__esModule", {`
-		toESM      = `__defProp(target, "default", {`
-	)
-	own := strings.NewReplacer(
-		"for (var name in all)\n    __defProp(target, name, {", "for (var name in all)\n    if (__hasOwnProp.call(all, name)) __defProp(target, name, { __proto__: null,",
-		"__defProp(to, key, {", "__defProp(to, key, { __proto__: null,",
-		toCommonJS, toCommonJS+" __proto__: null,",
-		toESM, toESM+" __proto__: null,",
-	)
-	for _, last := range []string{toCommonJS, toESM} {
-		if at := bytes.Index(code, []byte(last)); at >= 0 {
-			end := at + len(last)
-			return append([]byte(own.Replace(string(code[:end]))), code[end:]...)
+	for _, last := range []*regexp.Regexp{toCommonJS, toESM} {
+		at := last.FindIndex(code)
+		if at == nil {
+			continue
 		}
+		helpers := slices.Clone(code[:at[1]])
+		for _, h := range helperChanges {
+			helpers = h.find.ReplaceAll(helpers, []byte(h.replacement))
+		}
+		return append(helpers, code[at[1]:]...)
 	}
 	return code
+}
+
+// The last functions of esbuild in a module of ESM, and in one of CommonJS.
+var (
+	toCommonJS = regexp.MustCompile(`__defProp\(\{\}, "__esModule", \{`)
+	toESM      = regexp.MustCompile(`__defProp\([\w$]+, "default", \{`)
+)
+
+// helperChanges are the changes of hardenHelpers. esbuild gives parameters other names if the
+// module has theirs.
+var helperChanges = []struct {
+	find        *regexp.Regexp
+	replacement string
+}{
+	{regexp.MustCompile(`for \(var ([\w$]+) in ([\w$]+)\)\n    __defProp\(([\w$]+), ([\w$]+), \{`), "for (var ${1} in ${2})\n    if (__hasOwnProp.call(${2}, ${1})) __defProp(${3}, ${4}, { __proto__: null,"},
+	{regexp.MustCompile(`__defProp\(([\w$]+), ([\w$]+), \{ get: \(\)`), "__defProp(${1}, ${2}, { __proto__: null, get: ()"},
+	{regexp.MustCompile(`var __toESM = \(([\w$]+), ([\w$]+), ([\w$]+)\) => \(`), "var __toESM = (${1}, ${2}, ${3}) => ${1} != null && ${1}.__esModule ? ${1} : ("},
+	{toESM, "${0} __proto__: null,"},
+	{toCommonJS, "${0} __proto__: null,"},
 }
 
 // quote returns a text as JSON.

@@ -347,6 +347,8 @@ func TestNamesBetweenFiles(t *testing.T) {
 		"imported, then exported":        {map[string]string{"a.ts": "export const one = 1", "b.ts": "import { one } from './a.ts'; import * as ns from './a.ts'; export { one, ns }", "m.ts": "import { one, ns } from './b.ts'; export const v = one + ns.one"}, "2"},
 		"a cycle of uses":                {map[string]string{"a.ts": "import { b } from './m.ts'; export const a = () => b", "m.ts": "import { a } from './a.ts'; export const b = 5; export const v = a()"}, "5"},
 		"a cycle of exports":             {map[string]string{"a.ts": "export { x } from './b.ts'", "b.ts": "export { x } from './a.ts'", "m.ts": "import { x } from './a.ts'; export const v = x"}, before("./b.ts", "x", ": the modules that it names export it from each other (a.ts:1:1)")},
+		"a barrel":                       {map[string]string{"index.ts": "export * from './a.ts'; export * from './b.ts'; export default 3", "a.ts": "import d, * as all from './index.ts'; export const a = () => [all.b, all.default, d, Object.keys(all).join('')].join()", "b.ts": "export const b = 2", "m.ts": "import { a } from './index.ts'; import * as x from './index.ts'; import * as y from './index.ts'; export const v = a() + (x === y)"}, "2,3,3,defaultabtrue"},
+		"names of helpers":               {map[string]string{"a.ts": "const all = 1, name = 2, to = 3, from = 4, key = 5, mod = 6, target = 7; export { all, name, to, from, key, mod, target }", "m.ts": "import * as all from './a.ts'; export const name = all.all; export const v = Object.values(all).join()"}, "1,4,5,6,2,7,3"},
 		"a cycle of stars":               {map[string]string{"a.ts": "export * from './b.ts'; export const one = 1", "b.ts": "export * from './a.ts'", "m.ts": "import { one } from './b.ts'; export const v = one"}, "1"},
 		"a cycle of stars, missing":      {map[string]string{"a.ts": "export * from './b.ts'", "b.ts": "export * from './a.ts'", "m.ts": "import { one } from './b.ts'; export const v = one"}, before("./b.ts", "one", "")},
 		"a package":                      {map[string]string{"m.ts": "import { left } from 'left'; import d, { a } from 'cjs'; export const v = left + a + d.a"}, "3"},
@@ -480,7 +482,7 @@ func TestImportsAfterHostileChanges(t *testing.T) {
 		`Object.prototype.writable = true`, `Object.prototype.default = "x"; Object.prototype.n = "y"`, `Object.prototype.imports = { "./more.js": "x" }; Object.prototype.esm = true`,
 	} {
 		_, heap := r.run(t, nil, change, nil)
-		got, _ := r.run(t, heap, code, map[string]string{"x.ts": "export const x: number = 7"})
+		got, _ := r.run(t, heap, code, map[string]string{"x.ts": "import * as y from './y.ts'; export const x: number = 7; export const all = y, name = 1, mod = 2", "y.ts": "export const y = 1"})
 		if want := "again+default+more+n,2,a/,1,1,5,7,false"; got != want {
 			t.Errorf("%s: %s", change, got)
 		}
