@@ -94,6 +94,11 @@ func TestRemoval(t *testing.T) {
 	if code, text := answer(t, book, http.MethodGet, "/api/executions/"+gone, ""); code != http.StatusGone || !strings.Contains(text, "removed with volume 1 of the ledger") {
 		t.Errorf("a removed execution: %d %s", code, text)
 	}
+	for path, body := range map[string]string{"/replay": "", "/what-if": `{"code":"1"}`} {
+		if code, text := answer(t, book, http.MethodPost, "/api/executions/"+gone+path, body); code != http.StatusGone || !strings.Contains(text, "removed with volume 1 of the ledger") {
+			t.Errorf("%s of a removed execution: %d %s", path, code, text)
+		}
+	}
 	if code, text := answer(t, book, http.MethodGet, "/api/events?after=3", ""); code != http.StatusGone {
 		t.Errorf("events of a removed volume: %d %s", code, text)
 	}

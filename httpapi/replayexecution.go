@@ -2,12 +2,14 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"net/http"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"daybook/events"
 	"daybook/internal/resources/budget"
+	"daybook/ledger"
 )
 
 // Replays executes recorded runs again.
@@ -100,9 +102,22 @@ func (a *api) replayExecutionRoutes(r *router) {
 			"Answers with the verdict, which is recorded as an event. Timers take no real time, so a replay is often faster than the run.",
 		RequestBody: &huma.RequestBody{Content: map[string]*huma.MediaType{"application/json": mediaOf[replayBody](r)}},
 	}
-	register(r, o, []int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusTooManyRequests}, a.replayExecution)
+	register(r, o, []int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict, http.StatusGone, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusTooManyRequests}, a.replayExecution)
 	delete(o.RequestBody.Content, "application/octet-stream")
 	o.RequestBody.Required = false // huma treats every RawBody as required
+}
+
+// explainUnknown returns the error for an execution that was removed with its volume, if err says
+// that it is unknown, and otherwise err.
+func (a *api) explainUnknown(ctx context.Context, id string, err error) error {
+	if ledger.CodeOf(err) != ledger.CodeNotFound {
+		return err
+	}
+	_, unknown := a.q.ExecutionPreview(ctx, requestOf(ctx).tenant, id)
+	if removed, ok := errors.AsType[*events.RemovedError](unknown); ok {
+		return removed
+	}
+	return err
 }
 
 type replayExecutionInput struct {
@@ -136,7 +151,7 @@ func (a *api) replayExecution(ctx context.Context, in *replayExecutionInput) (*r
 	}
 	done, err := a.replays.Replay(ctx, r.tenant, in.ID, timeline, r.actor)
 	if err != nil {
-		return nil, err
+		return nil, a.explainUnknown(ctx, in.ID, err)
 	}
 	return &replayExecutionAnswer{Written: a.noteWrite(done.Sequence), Body: done}, nil
 }

@@ -127,7 +127,7 @@ func (a *api) whatIfRoutes(r *router) {
 			"A host call is answered by the first recorded call of the same tool with the same arguments that did not answer one yet, in whatever order. A call that is not recorded ends the script.",
 		RequestBody: &huma.RequestBody{Content: map[string]*huma.MediaType{"application/json": mediaOf[whatIfBody](r)}},
 	}
-	register(r, o, []int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusTooManyRequests}, a.whatIf)
+	register(r, o, []int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict, http.StatusGone, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusTooManyRequests}, a.whatIf)
 	delete(o.RequestBody.Content, "application/octet-stream") // huma documents it for every RawBody
 }
 
@@ -162,7 +162,7 @@ func (a *api) whatIf(ctx context.Context, in *whatIfInput) (*whatIfAnswer, error
 	}
 	w, err := a.replays.WhatIf(ctx, r.tenant, in.ID, s, r.actor)
 	if err != nil {
-		return nil, err
+		return nil, a.explainUnknown(ctx, in.ID, err)
 	}
 	return &whatIfAnswer{Body: w}, nil
 }

@@ -202,7 +202,7 @@ func (c *replayCmd) replayRuns(ctx context.Context, v *verdicts) (running int, e
 	}
 	return running, inOrder(ctx, len(ids), c.Parallel, func(ctx context.Context, i int) (result, error) {
 		answer, err := c.api().ReplayExecution(ctx, ids[i], c.Step)
-		if refused, ok := errors.AsType[*client.Error](err); ok && len(ids) > 1 && refused.Status == http.StatusNotFound {
+		if refused, ok := errors.AsType[*client.Error](err); ok && len(ids) > 1 && (refused.Status == http.StatusNotFound || refused.Status == http.StatusGone) {
 			return result{isMissing: true, refusal: err}, nil
 		}
 		return result{Answer: answer}, err
