@@ -107,8 +107,8 @@ func (a *api) replayExecutionRoutes(r *router) {
 	o.RequestBody.Required = false // huma treats every RawBody as required
 }
 
-// explainUnknown returns the error for an execution that was removed with its volume, if err says
-// that it is unknown, and otherwise err.
+// explainUnknown returns an *events.RemovedError if err has CodeNotFound and the execution was
+// removed with its volume, and otherwise err.
 func (a *api) explainUnknown(ctx context.Context, id string, err error) error {
 	if ledger.CodeOf(err) != ledger.CodeNotFound {
 		return err

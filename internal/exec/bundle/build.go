@@ -201,26 +201,27 @@ func HasBuiltin(id string) bool {
 	}, id)
 }
 
-// esbuild keeps all modules of one call in memory. maxCalled and maxCalledBytes limit them, unless
-// one module is larger.
+// esbuild keeps all modules of one call in memory. These limit one call; a larger module has a
+// call of its own.
 const (
-	maxCalled      = 128
-	maxCalledBytes = 512 << 10
+	maxModulesPerCall = 128
+	maxBytesPerCall   = 512 << 10
 )
 
-// nextCall returns how many of the modules to convert next one call of esbuild reads.
+// nextCall returns how many of ids, from the first one on, the next call of esbuild converts. JSON
+// counts too.
 func nextCall(s source, ids []string) (int, error) {
 	size := 0
-	for i, id := range ids[:min(len(ids), maxCalled)] {
+	for i, id := range ids[:min(len(ids), maxModulesPerCall)] {
 		text, err := s.read(id)
 		if err != nil {
 			return 0, err
 		}
-		if size += len(text); size > maxCalledBytes {
+		if size += len(text); size > maxBytesPerCall {
 			return max(i, 1), nil
 		}
 	}
-	return min(len(ids), maxCalled), nil
+	return min(len(ids), maxModulesPerCall), nil
 }
 
 // convert converts all wanted modules, and those that they import.
@@ -438,11 +439,11 @@ func convertJSON(id string, text []byte) (*Module, error) {
 }
 
 // hardenHelpers changes the functions of esbuild at the start of a converted module, which
-// define exports and imports. They read only own properties, whatever a script added to
-// Object.prototype. An import of a module of ESM gets its exports themselves and no copy: while
-// the module is evaluated, in a cycle of imports, a copy lacks the names that export * adds later.
-// The number of lines stays. A package may have its own copy of these functions, which then
-// changes in the same way.
+// define exports and imports. The descriptors that they define have only own properties, whatever
+// a script added to Object.prototype. An import of a module that has __esModule (ESM, or CommonJS
+// converted from it) returns its exports and not a copy: while the module is evaluated, in a cycle
+// of imports, a copy lacks the names that export * adds later. The number of lines stays. A
+// package may have its own copy of these functions, which then changes in the same way.
 func hardenHelpers(code []byte) []byte {
 	for _, last := range []*regexp.Regexp{toCommonJS, toESM} {
 		at := last.FindIndex(code)
@@ -458,23 +459,26 @@ func hardenHelpers(code []byte) []byte {
 	return code
 }
 
-// The last functions of esbuild in a module of ESM, and in one of CommonJS.
+// toCommonJS is in the last of these functions of a module with exports, toESM in that of a module
+// without.
 var (
-	toCommonJS = regexp.MustCompile(`__defProp\(\{\}, "__esModule", \{`)
-	toESM      = regexp.MustCompile(`__defProp\([\w$]+, "default", \{`)
+	toCommonJS = regexp.MustCompile(`__defProp\(\{\}, "__esModule", \{( value:)`)
+	toESM      = regexp.MustCompile(`__defProp\(([\w$]+), "default", \{( value:)`)
 )
 
 // helperChanges are the changes of hardenHelpers. esbuild gives parameters other names if the
-// module has theirs.
+// module has theirs. It renames the functions too if a module uses their names without declaring
+// them; such a module keeps them as they are. The second parameter of __toESM is set in code for
+// Node, where the default of CommonJS is module.exports.
 var helperChanges = []struct {
 	find        *regexp.Regexp
 	replacement string
 }{
 	{regexp.MustCompile(`for \(var ([\w$]+) in ([\w$]+)\)\n    __defProp\(([\w$]+), ([\w$]+), \{`), "for (var ${1} in ${2})\n    if (__hasOwnProp.call(${2}, ${1})) __defProp(${3}, ${4}, { __proto__: null,"},
 	{regexp.MustCompile(`__defProp\(([\w$]+), ([\w$]+), \{ get: \(\)`), "__defProp(${1}, ${2}, { __proto__: null, get: ()"},
-	{regexp.MustCompile(`var __toESM = \(([\w$]+), ([\w$]+), ([\w$]+)\) => \(`), "var __toESM = (${1}, ${2}, ${3}) => ${1} != null && ${1}.__esModule ? ${1} : ("},
-	{toESM, "${0} __proto__: null,"},
-	{toCommonJS, "${0} __proto__: null,"},
+	{regexp.MustCompile(`var __toESM = \(([\w$]+), ([\w$]+), ([\w$]+)\) => \(`), "var __toESM = (${1}, ${2}, ${3}) => !${2} && ${1} != null && ${1}.__esModule ? ${1} : ("},
+	{toESM, "__defProp(${1}, \"default\", { __proto__: null,${2}"},
+	{toCommonJS, "__defProp({}, \"__esModule\", { __proto__: null,${1}"},
 }
 
 // quote returns a text as JSON.

@@ -324,6 +324,15 @@ func TestNamesBetweenFiles(t *testing.T) {
 	r.add("left", "1.0.0", nil, map[string]string{"index.js": "export const left = 1"})
 	r.add("cjs", "1.0.0", nil, map[string]string{"index.js": "module.exports = { a: 1 }"})
 	r.add("marked", "1.0.0", nil, map[string]string{"index.js": "Object.defineProperty(exports, '__esModule', { value: true }); exports.a = 1", "default.js": "exports.__esModule = true; exports.default = 2; exports.a = 1"})
+	r.add("built", "1.0.0", nil, map[string]string{"index.cjs": `var __defProp = Object.defineProperty;
+var __create = Object.create, __getProtoOf = Object.getPrototypeOf, __getOwnPropNames = Object.getOwnPropertyNames;
+var __copyProps = (to, from) => { for (const key of __getOwnPropNames(from)) if (!Object.hasOwn(to, key)) __defProp(to, key, { get: () => from[key], enumerable: true }); return to };
+var __toESM = (mod, isNodeMode, target) => (target = mod != null ? __create(__getProtoOf(mod)) : {}, __copyProps(
+  isNodeMode || !mod || !mod.__esModule ? __defProp(target, "default", { value: mod, enumerable: true }) : target,
+  mod
+));
+var plain = __toESM(require("./marked.cjs"), 1), marked = __toESM(require("./marked.cjs"));
+exports.v = [plain.default.y, plain.y, marked.default, marked.y].join()`, "marked.cjs": "exports.__esModule = true; exports.y = 1", "package.json": `{"name":"built","version":"1.0.0","main":"index.cjs"}`})
 	const missing = "SyntaxError: The requested module '%s' does not provide an export named '%s'"
 	before := func(specifier, name, rest string) string {
 		return "syntax_error: " + fmt.Sprintf(missing, specifier, name) + rest
@@ -352,6 +361,7 @@ func TestNamesBetweenFiles(t *testing.T) {
 		"a cycle of stars":               {map[string]string{"a.ts": "export * from './b.ts'; export const one = 1", "b.ts": "export * from './a.ts'", "m.ts": "import { one } from './b.ts'; export const v = one"}, "1"},
 		"a cycle of stars, missing":      {map[string]string{"a.ts": "export * from './b.ts'", "b.ts": "export * from './a.ts'", "m.ts": "import { one } from './b.ts'; export const v = one"}, before("./b.ts", "one", "")},
 		"a package":                      {map[string]string{"m.ts": "import { left } from 'left'; import d, { a } from 'cjs'; export const v = left + a + d.a"}, "3"},
+		"a package built for Node":       {map[string]string{"m.ts": "import { v } from 'built'; export { v }"}, "1,1,,1"},
 		"a package, missing":             {map[string]string{"m.ts": "import { right } from 'left'; export const v = 1"}, during("left", "right")},
 		"a package of CommonJS, missing": {map[string]string{"m.ts": "import { b } from 'cjs'; export const v = 1"}, during("cjs", "b")},
 		"a built-in module":              {map[string]string{"m.ts": "import path, { join } from 'node:path'; export const v = join('a', path.sep)"}, "a/"},

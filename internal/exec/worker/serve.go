@@ -272,13 +272,13 @@ func (s *server) begin(j *job, jobs chan<- *job) {
 	jobs <- j
 }
 
-// largeModules is the size of modules, in bytes, from which their conversion is made with less
-// garbage.
-const largeModules = 512 << 10
+// largeFiles is the size of the files of a run, in bytes, above which Go collects garbage more
+// often while it converts them.
+const largeFiles = 512 << 10
 
 // prepareJob makes the bundle of a job, or the program and what it imports.
 func (s *server) prepareJob(j *job) error {
-	if j.FilesSize+j.BundleSize > largeModules {
+	if j.FilesSize > largeFiles || j.BundleSize > 0 {
 		// The garbage of this process counts as memory of the run.
 		before := debug.SetGCPercent(50)
 		defer func() {
