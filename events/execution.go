@@ -52,9 +52,9 @@ type Engine struct {
 	// of earlier versions, which had the same one.
 	TimeZone string `json:"time_zone,omitempty"`
 	// Build names the build of Daybook: programs that have the same one were made of the same
-	// sources, modules and version of Go. Beside V8 and the prelude, the program converts TypeScript and the
-	// files of a run, and Go's library is behind parts of the platform. Heaps outlive a change
-	// of it. Absent in records of earlier versions.
+	// sources, modules and version of Go. Beside V8 and the prelude, the program converts
+	// TypeScript and the files of a run, and Go's library is behind parts of the platform.
+	// Heaps outlive a change of it. Absent in records of earlier versions.
 	Build string `json:"build,omitempty"`
 }
 

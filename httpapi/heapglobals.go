@@ -15,10 +15,9 @@ import (
 // HeapGlobals lists the globals of heaps.
 type HeapGlobals interface {
 	// Globals lists the globals that scripts added to a heap, without the first skip of
-	// them. It runs no code of the
-	// scripts and records nothing. Errors are those of a read of the heap,
-	// ledger.CodeConflict for a heap of another engine, and ledger.CodeTooLarge for one
-	// that no worker can hold.
+	// them. It runs no code of the scripts and records nothing. Errors are those of a read
+	// of the heap, ledger.CodeConflict for a heap of another engine, and ledger.CodeTooLarge
+	// for one that no worker can hold.
 	Globals(ctx context.Context, tenant, heap string, skip int) (globals.List, error)
 }
 

@@ -119,9 +119,8 @@ func allGlobals(page func(skip int) (client.Globals, error)) (all client.Globals
 	}
 }
 
-// printDiff prints one or two rows for each change.
-//
-// compared is the number of globals of a heap that are compared.
+// printDiff prints one or two rows for each change. compared is the maximum number of globals of
+// a heap that are compared.
 func printDiff(std *streams, d globals.Diff, compared int) error {
 	if len(d.Changes) > 0 {
 		w := terminal.Table(std.out, "", "GLOBAL", "KIND", "TYPE", "SIZE", "VALUE")

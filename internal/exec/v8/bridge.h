@@ -119,9 +119,9 @@ typedef struct {
 } daybook_global;
 
 // Lists the globals of user code in the restored heap, in the order of their names, and keeps
-// those after the first skip, at most `most`, for daybook_describe_global. No code of a script runs. The isolate MUST NOT
-// run a script or be saved afterwards. Returns 0, or DAYBOOK_TERMINATED or
-// DAYBOOK_OUT_OF_MEMORY.
+// those after the first skip, at most `most`, for daybook_describe_global. No code of a script
+// runs. The isolate MUST NOT run a script or be saved afterwards. Returns 0, or
+// DAYBOOK_TERMINATED or DAYBOOK_OUT_OF_MEMORY.
 int daybook_list_globals(daybook_isolate*, int skip, int most, int* listed, int* total);
 // Describes a listed global. Returns like daybook_list_globals.
 int daybook_describe_global(daybook_isolate*, int index, daybook_global* result);

@@ -48,7 +48,7 @@
 //   - globals.cc: lists the properties that user code added to the global object; describes
 //     the globals of a heap
 //   - source.h, source.cc: keeps the sources outside V8's heap
-//   - regexps.cc: prepares regular expressions and errors to be saved
+//   - prepare.cc: prepares regular expressions and errors to be saved
 //   - wasm.cc: compiles the offered WebAssembly modules when a script first reads them
 //   - snapshot.cc: saves the heap
 //   - limits.cc, budget.h, budget.cc: decides when the heap of a run is too large, and when

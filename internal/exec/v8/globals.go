@@ -45,9 +45,8 @@ type Globals struct {
 var ErrHeapLimit = errors.New("list globals: the heap limit is reached")
 
 // Globals describes the globals of the restored heap, at most limit of them after the first
-// skip. It executes no
-// code of the scripts that left them: no accessor, no proxy, no conversion. Call it instead of
-// Run. Afterwards the isolate can only be disposed of.
+// skip. It executes no code of the scripts that left them: no accessor, no proxy, no conversion.
+// Call it instead of Run. Afterwards the isolate can only be disposed of.
 func (i *Isolate) Globals(skip, limit int) (Globals, error) {
 	i.mu.Lock()
 	if i.ptr == nil {

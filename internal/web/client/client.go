@@ -169,9 +169,8 @@ func leastRetryPause(tries int) time.Duration {
 
 // retryAfter returns the time after which a refused request is sent again. ok is false if it
 // is not: only reads and replays of executions, which were not made, are sent again, and only
-// if the server sends Retry-After in seconds. A
-// stream is not, because open streams are limited by their number and not by a rate; the
-// replay of a session is one.
+// if the server sends Retry-After in seconds. A stream is not, because open streams are limited
+// by their number and not by a rate; the replay of a session is one.
 func retryAfter(req *http.Request, resp *http.Response, refused *Error) (pause time.Duration, ok bool) {
 	isReplay := req.Method == http.MethodPost && strings.HasPrefix(req.URL.Path, "/api/executions/") && strings.HasSuffix(req.URL.Path, "/replay")
 	isStream := req.Header.Get("Accept") == "text/event-stream" || strings.HasSuffix(req.URL.Path, "/replay")

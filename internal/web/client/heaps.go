@@ -64,7 +64,8 @@ func (c *Client) MigrateHeap(ctx context.Context, key string, retag bool) (Answe
 // Globals is a list of the globals that scripts added to a heap.
 type Globals = globals.List
 
-// Globals lists the globals of a heap, without the first skip of them. The server must have workers of the engine that made it.
+// Globals lists the globals of a heap, without the first skip of them. The server must have
+// workers of the engine that made it.
 func (c *Client) Globals(ctx context.Context, key string, skip int) (Answer[Globals], error) {
 	return call[Globals](ctx, c, http.MethodGet, heapPath(key)+"/globals"+query("skip", number(skip)), nil)
 }

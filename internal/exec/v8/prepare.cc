@@ -1,12 +1,10 @@
-// Objects that a heap has to be prepared for before it is saved: V8 defers objects behind long
-// chains of references, and it ends the process at a second reference to certain internal objects
-// that it deferred.
+// Prepares objects of a heap to be saved. V8 defers objects behind long chains of references, and
+// ends the process at a second reference to certain internal objects that it deferred:
 //
-// Those are the compiled forms of regular expressions. V8 shares the compiled form of a regular expression among objects with the same source and
-// flags. So before a heap is saved, each of these objects gets its own compiled form.
-//
-// Those are also what the traces of errors refer to, until their texts are made when they are
-// first read. So before a heap is saved, the texts of new errors are made.
+//   - The compiled form of a regular expression, which V8 shares among objects with the same
+//     source and flags. So each of these objects gets its own compiled form.
+//   - What the trace of an error refers to until its text is made, when it is first read. So the
+//     texts of new errors are made.
 #include <cstring>
 
 #include "isolate.h"
