@@ -1,4 +1,4 @@
-// Objects of regular expressions that share their compiled form; see regexps.cc.
+// Objects of regular expressions that share their compiled form; see prepare.cc.
 
 // unshareRegExps compiles all regular expressions of a list that have the same source and
 // flags as another one, each for itself. Their properties keep their values, and no code of a
