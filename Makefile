@@ -59,6 +59,9 @@ torture-power: ## as root, cut the power of the server's disk 20 times under loa
 torture-workers: ## start 10,000 workers and have each run an honest script; about ten minutes
 	go test -count=1 -timeout 3h -v -run 'TestTortureWorkers|TestManyRunsLeaveNothing' ./internal/exec/worker -args -starts=10000
 
+torture-jit: ## compare 50,000 runs with and without the optimizing compiler; some hours
+	go test -count=1 -timeout 12h -v -run 'TestJIT$$' ./internal/exec/worker -args -jit-rounds=180
+
 torture-limits: ## run the attacks of one client on the server and its other clients, in full size; about half an hour
 	go test -count=1 -timeout 3h -v ./internal/dev/attack -args -attack=full
 
@@ -72,5 +75,11 @@ module-path: ## change the path of the module in all files: make module-path PAT
 bench: ## measure, and write docs/benchmarks.md
 	go run ./internal/dev/bench -out docs/benchmarks.md
 
-.PHONY: help build test nightly race vet lint check words fuzz generate freeze torture torture-faults torture-proofs torture-power torture-workers torture-limits torture-soak module-path bench
+bench-peers: ## measure beside other servers, which npm installs, and write docs/benchmarks-peers.md; about five minutes
+	go run ./internal/dev/peers -out docs/benchmarks-peers.md
+
+bench-growth: ## measure ledgers of up to two million executions, and write docs/benchmarks-growth.md; about an hour
+	go run ./internal/dev/growth -out docs/benchmarks-growth.md
+
+.PHONY: help build test nightly race vet lint check words fuzz generate freeze torture torture-faults torture-proofs torture-power torture-workers torture-jit torture-limits torture-soak module-path bench bench-peers bench-growth
 .DEFAULT_GOAL := help

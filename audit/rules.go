@@ -20,7 +20,7 @@ import (
 // requested once and first; its attempts and its host calls are numbered without a gap; only
 // pending calls are answered; it ends at most once; the recorded output matches its ending; a heap
 // is collected only if an execution or a migration left it; the entries of a session are numbered without a gap,
-// and each names an execution that ended as the entry states.
+// and each names an execution that ended as the entry states; a projection copy ends before its event.
 type rules struct {
 	report *Report
 	// partial is true if earlier events may be missing. Executions without a request are then
@@ -178,6 +178,8 @@ func (r *rules) apply(e *events.Event) {
 		r.artifact(e, d)
 	case *events.SessionEntryRecorded:
 		r.entry(e, d)
+	case *events.LedgerProjectionsCopied:
+		r.copied(e, d)
 	default:
 		if end := events.EndingOf(e.Data); end != nil {
 			r.end(e, end)
@@ -532,6 +534,17 @@ func (r *rules) entry(e *events.Event, d *events.SessionEntryRecorded) {
 		} else {
 			r.report.addFinding(e.Seq, format, d.Index, d.Session, d.ExecutionID, d.Status, d.TerminalSeq)
 		}
+	}
+}
+
+// copied checks that a projection copy has the form of one, and only events before it. It can be
+// verified without its file, which only its server has.
+func (r *rules) copied(e *events.Event, d *events.LedgerProjectionsCopied) {
+	switch {
+	case d.Position == 0 || d.Position >= e.Seq:
+		r.report.addFinding(e.Seq, "the projections are copied as of %d, which is not before the event", d.Position)
+	case !events.ValidHash(d.SHA256):
+		r.report.addFinding(e.Seq, "the projections are copied with the hash %.80q, which is none", d.SHA256)
 	}
 }
 

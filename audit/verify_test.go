@@ -106,6 +106,10 @@ func artifact(id string, attempt, number int) events.Data {
 	return &events.ExecutionArtifactCreated{ExecutionID: id, Attempt: attempt, Number: number, Content: events.Content[events.ArtifactContent]{Sealed: &events.EncryptedContent{}}}
 }
 
+func copied(position uint64, hash string) events.Data {
+	return &events.LedgerProjectionsCopied{Volume: 1, Position: position, Schema: 1, SHA256: hash}
+}
+
 // Verification reports no finding for an intact ledger, and one for each broken rule.
 func TestRules(t *testing.T) {
 	t.Parallel()
@@ -162,6 +166,10 @@ func TestRules(t *testing.T) {
 		{"a heap that was collected twice", []events.Data{
 			requested(one), leaving(one, "gone"), &events.HeapCollected{Heap: events.Hash([]byte("gone"))}, &events.HeapCollected{Heap: events.Hash([]byte("gone"))},
 		}, []string{"collected before"}},
+		{"projections copied", append(slices.Clone(sound), copied(5, events.Hash(nil)), copied(6, events.Hash(nil))), nil},
+		{"projections copied ahead", append(slices.Clone(sound), copied(6, events.Hash(nil))), []string{"not before the event"}},
+		{"nothing copied", append(slices.Clone(sound), copied(0, events.Hash(nil))), []string{"not before the event"}},
+		{"projections copied without a hash", append(slices.Clone(sound), copied(5, "../"+events.Hash(nil)[3:])), []string{"which is none"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -184,7 +184,7 @@ func (d *Daybook) applyOutsideRecovery(ctx context.Context, a recoveryPlan) erro
 	if err := store.RecordLoss(ctx, &events.LedgerVolumeOpened{Lost: a.Lost, Signed: a.Signed, Note: a.Note, Actor: systemActor}); err != nil {
 		return err
 	}
-	if err := projections.Remove(d.projectionsFile()); err != nil {
+	if err := d.removeProjections(); err != nil {
 		return err
 	}
 	if err := durable.SyncDir(d.opts.DataDir); err != nil {

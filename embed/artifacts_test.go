@@ -165,7 +165,7 @@ func TestDamagedArtifact(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	book := start(t, embed.Options{DataDir: dir})
-	e := run(t, book, embed.Script{Code: `artifact("good", "a/b", "good"); artifact("bad", "a/b", crypto.getRandomValues(new Uint8Array(4096)))`})
+	e := run(t, book, embed.Script{Code: `artifact("good", "a/b", "good"); artifact("bad", "a/b", crypto.getRandomValues(new Uint8Array(16384)))`})
 	key := book.AuditKey()
 	bad := artifactsOf(t, book, e.ExecutionID)[1].SHA256
 	closeBook(t, book)

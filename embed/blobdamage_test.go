@@ -68,14 +68,14 @@ func TestDamagedHeapAffectsOnlyItself(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	opts := embed.Options{DataDir: dir, HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}}
-	const code = "var kept = 41"
+	const code = manyNumbers + "var kept = 41"
 	for _, content := range tier.Choose([]bool{true}, []bool{true, false}) { // damage the content of the heap, or its metadata
 		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)
 		}
 		book := start(t, opts)
 		s := inSession(t, book)
-		head := *s.turn("let n = 1").Heap
+		head := *s.turn(manyNumbers + "let n = 1").Heap
 		_, other := completes(t, book, embed.Script{Code: "var other = 7"})
 		_, heap := completes(t, book, embed.Script{Code: code})
 		closeBook(t, book)
@@ -213,8 +213,8 @@ func TestDamagedLedgerKeepsFindingsOfBlobs(t *testing.T) {
 	dir := t.TempDir()
 	opts := embed.Options{DataDir: dir}
 	book := start(t, opts)
-	_, heap := completes(t, book, embed.Script{Code: "var kept = 41"})
-	_, other := completes(t, book, embed.Script{Code: "var other = 7"})
+	_, heap := completes(t, book, embed.Script{Code: manyNumbers + "var kept = 41"})
+	_, other := completes(t, book, embed.Script{Code: manyNumbers + "var other = 7"})
 	closeBook(t, book)
 	loseHeap(t, dir, heap, true)
 	closeBook(t, start(t, opts)) // removes the damaged record from the store
@@ -258,7 +258,7 @@ func TestDamagedBlobStore(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			book := start(t, embed.Options{DataDir: dir})
-			_, heap := completes(t, book, embed.Script{Code: "var kept = 41"})
+			_, heap := completes(t, book, embed.Script{Code: manyNumbers + "var kept = 41"})
 			closeBook(t, book)
 			harm(t, dir)
 			book = start(t, embed.Options{DataDir: dir})
@@ -271,7 +271,7 @@ func TestDamagedBlobStore(t *testing.T) {
 			if status, body := request(book, "POST", "/api/exec", `{"code":"kept","heap":"`+heap+`"}`); lost != (status == http.StatusConflict) || !lost && status != http.StatusAccepted {
 				t.Errorf("with %+v a run from the heap is answered %d: %s", lasting, status, body)
 			}
-			completes(t, book, embed.Script{Code: "var kept = 41"})
+			completes(t, book, embed.Script{Code: manyNumbers + "var kept = 41"})
 			if result, _ := completes(t, book, embed.Script{Code: "kept", Heap: heap}); result != "41" {
 				t.Errorf("a run from the heap that was stored again answers %s", result)
 			}

@@ -38,11 +38,13 @@ func (d *Daybook) startWorkers(ctx context.Context) error {
 			Idle:              d.opts.Slots.Total,
 			IdleUsed:          d.opts.Slots.Total + max(d.opts.Slots.Extra, 0), // so that a tenant finds its own worker again after a run of another tenant
 			MaxHeapLimitBytes: int64(d.opts.Runs.HeapCeilingMB) << 20,
+			MemoryShort:       d.memoryShort.Load,
 			Stateless:         d.opts.Runs.Stateless,
 			BestEffort:        d.opts.Workers.Sandbox == sandboxBestEffort,
 			Reuse:             worker.Reuse(d.opts.Workers.Reuse),
 			MaxRuns:           d.opts.Workers.MaxRuns,
 			MaxAge:            d.opts.Workers.MaxAge,
+			JIT:               d.opts.Workers.JIT == jitOn,
 			Prelude:           worker.PreludeOf(ctx),
 			Logger:            d.opts.Logger,
 		})
@@ -103,7 +105,8 @@ func (d *Daybook) startProjections(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	opts := projections.Options{Path: d.projectionsFile(), Texts: d.store, Keys: d.knownKeys(), DiskFull: d.disk.Low() != nil, Logger: d.opts.Logger}
+	opts := d.projectionOptions()
+	opts.DiskFull = d.disk.Low() != nil
 	built, err := projections.Prepare(ctx, opts, d.store, d.readableEnd(last))
 	if errors.Is(err, events.ErrDamaged) { // the store has reported the event
 		if readable := d.readableEnd(last); readable < last {

@@ -100,7 +100,10 @@ func (d *Daybook) checkFilesAtStart(ctx context.Context) error {
 	}
 	seen := newFileScan()
 	began := time.Now()
-	streams, err := streamfiles.Check(ctx, d.streamsDir(), streamfiles.Options{Newest: max(0, d.opts.Storage.CheckBytes), OnRecord: seen.observe})
+	if d.opts.Storage.CheckBytes >= 0 {
+		d.checked = readChecked(d.opts.DataDir)
+	}
+	streams, err := d.checked.check(ctx, d.streamsDir(), streamfiles.Options{Newest: max(0, d.opts.Storage.CheckBytes)}, seen)
 	if err != nil {
 		return err
 	}
@@ -139,6 +142,9 @@ func (d *Daybook) checkFilesAtStart(ctx context.Context) error {
 		}
 	}
 	d.opts.Logger.DebugContext(ctx, "looked for damage", "bytes", bytes, "took", time.Since(began))
+	if err := d.recordChecked(d.checked.next(streams, seen)); err != nil {
+		d.opts.Logger.WarnContext(ctx, "the check of the stream files could not be recorded; a start after a crash repeats it", "err", err)
+	}
 	return os.RemoveAll(d.salvageDir())
 }
 
@@ -426,10 +432,11 @@ func (d *Daybook) failOrGoReadOnly(err error) {
 // reports them. Proofs that are missing are no damage either: they are computed again from the events.
 func checkFiles(ctx context.Context, dataDir, streamsDir, keyFile string) (blobs bool, reach uint64, err error) {
 	seen := newFileScan()
-	streams, err := streamfiles.Check(ctx, streamsDir, streamfiles.Options{OnRecord: seen.observe})
+	streams, err := streamfiles.Check(ctx, streamsDir, streamfiles.Options{OnRecord: seen.observe, OnDeleted: seen.observeDeleted})
 	if err != nil {
 		return false, 0, err
 	}
+	streams = seen.withArchives(streams)
 	reach, err = translog.HighestKnown(auditDir(dataDir), translog.SignedPath(auditDir(dataDir), keyFile, ""))
 	if err != nil {
 		return false, 0, fmt.Errorf("read the highest position of the proofs: %w", err)

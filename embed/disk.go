@@ -147,9 +147,9 @@ func (d *Daybook) reopen(ctx context.Context, cause error) bool {
 		d.opts.Logger.ErrorContext(ctx, "the ledger cannot be opened for writing again yet; the server tries again", slog.Any("error", err))
 		return false
 	}
-	// Health returns an error until the ledger is usable, and events.ErrDamaged if an
+	// HealthOfAll returns an error until the ledger is usable, and events.ErrDamaged if an
 	// acknowledged event is missing.
-	for err := d.store.Health(ctx); err != nil; err = d.store.Health(ctx) {
+	for err := d.store.HealthOfAll(ctx); err != nil; err = d.store.HealthOfAll(ctx) {
 		if errors.Is(err, events.ErrDamaged) || d.nats.Writable().Err() != nil || d.disk.Out() != nil {
 			d.opts.Logger.ErrorContext(ctx, "the ledger was opened for writing again and has failed", slog.Any("error", err))
 			return true

@@ -36,6 +36,9 @@
 //   - connections.go: decides how many connections each listener accepts
 //   - damage.go: looks for damage of the ledger at the start; decides when the Daybook
 //     becomes read-only
+//   - checkedfiles.go: records which stream files were checked, so that a start need not read them
+//     again
+//   - archivefiles.go: finds out which positions the files of archives hold
 //   - blobdamage.go: finds damaged blobs, removes their records, and stores the findings
 //   - recovery.go: accepts damage: computes the loss, records it in a copy of the intact
 //     records, moves the damaged files to quarantine, and uses the copy
@@ -78,11 +81,15 @@
 //   - signers.go: changes the keys that sign; decides when a root key may while the ledger is
 //     read-only
 //   - volumes.go: decides when the active volume is sealed, and rotates it
+//   - archiving.go: decides when a sealed volume becomes an archive; compares the archive with
+//     the tree
+//   - projectioncopies.go: decides when the projections are copied; records the copies
 //   - volumeremoval.go: decides whether a volume can be removed, and removes it
 //   - disk.go: frees disk space at the start, acts when it runs out or is free again;
 //     restarts the NATS server after its writes failed
 //   - memory.go: decides the memory budget, and what follows from it: the rate of output, the
 //     minimum speed of clients
+//   - memoryshort.go: decides when memory is too short for heaps that are restored ahead
 //   - trim.go: adjusts the memory limit of the Go runtime, and returns memory, as package
 //     gomemory decides
 //   - metrics.go: writes all metrics; those of one part are in its file, such as disk.go

@@ -72,6 +72,7 @@ type Daybook struct {
 	auth          access.Authenticator // nil accepts every client
 	quotas        *access.Quotas
 	budget        *budget.Budget
+	memoryShort   atomic.Bool // as of the last check: too little memory for heaps that are restored ahead
 	reads         *reads.Gate
 	certificate   *certificate // nil without TLS
 	webhooks      *webhook.Service
@@ -109,6 +110,11 @@ type Daybook struct {
 	tailing, auditing         *backgroundTask
 	admitting                 *backgroundTask // follows changes of NATS credentials
 	sealing                   *backgroundTask // seals volumes when they are due
+	checkingFiles             *backgroundTask // checks completed files of the streams
+	checked                   checkedFiles    // used by checkFilesAtStart, then by checkingFiles, then by Close
+	archiving                 *backgroundTask // makes archives of sealed volumes
+	copying                   *backgroundTask // copies the projections after a volume was sealed
+	sealed, sealedToCopy      chan struct{}   // each receives after a volume was sealed
 	retaining                 *backgroundTask
 	contextsRunning           *backgroundTask
 	keys                      *keyring.Ring       // nil without encrypted sessions
@@ -177,9 +183,12 @@ func Start(ctx context.Context, opts Options) (*Daybook, error) {
 		{"start the collection of heaps", d.startRetention},
 		{"start the MCP servers", d.startToolServers},
 		{"seal volumes", d.startVolumes},
+		{"archive volumes", d.startArchiving},
+		{"copy the projections", d.startCopying},
 		{"prepare replays", d.startReplays},
 		{"start the runner", d.startRunner},
 		{"start the scrub", d.startScrub},
+		{"start the check of completed files", d.startCheckingFiles},
 		{"start the interfaces", d.startInterfaces},
 		{"watch for damage", d.watchDamage},
 		{"watch the disk", d.watchDisk},
@@ -194,7 +203,7 @@ func Start(ctx context.Context, opts Options) (*Daybook, error) {
 }
 
 func newDaybook(opts Options) *Daybook {
-	d := &Daybook{opts: opts, damage: damage.NewState(), budget: newBudget(opts.Resources.MemoryMB), reads: reads.New(reads.Options{}), done: make(chan struct{})}
+	d := &Daybook{opts: opts, damage: damage.NewState(), budget: newBudget(opts.Resources.MemoryMB), reads: reads.New(reads.Options{}), done: make(chan struct{}), sealed: make(chan struct{}, 1), sealedToCopy: make(chan struct{}, 1)}
 	d.owner = d.newOwner()
 	return d
 }
@@ -273,6 +282,9 @@ func (d *Daybook) close() error {
 	d.contextsRunning.end()
 	d.retaining.end()
 	d.sealing.end()
+	d.checkingFiles.end()
+	d.archiving.end()
+	d.copying.end()
 	d.signFinalCheckpoint()
 	if d.stopWebhooks != nil {
 		d.stopWebhooks()
@@ -295,6 +307,7 @@ func (d *Daybook) close() error {
 	d.admitting.end()
 	if d.nats != nil {
 		d.nats.Close()
+		d.checkFilesAtStop()
 	}
 	errs = append(errs, d.closeMarks())
 	if d.emptyProofs != "" {

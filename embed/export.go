@@ -87,7 +87,7 @@ func Export(ctx context.Context, opts ExportOptions) (exported Exported, err err
 	}
 	// Without a runner and listeners this Daybook only signs the events that no checkpoint
 	// covers yet.
-	book, err := Start(ctx, Options{DataDir: opts.DataDir, Proof: ProofOptions{KeyFile: opts.AuditKey, SignedFile: opts.SignedFile}, Runs: RunOptions{Elsewhere: true}, Storage: StorageOptions{SealEvery: sealNever, SealBytes: -1}, Logger: opts.Logger})
+	book, err := Start(ctx, Options{DataDir: opts.DataDir, Proof: ProofOptions{KeyFile: opts.AuditKey, SignedFile: opts.SignedFile}, Runs: RunOptions{Elsewhere: true}, Storage: StorageOptions{SealEvery: sealNever, SealBytes: -1, SealExecutions: -1, StreamVolumes: -1, ProjectionCopies: -1}, Logger: opts.Logger})
 	if err != nil {
 		return Exported{}, err
 	}

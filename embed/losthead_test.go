@@ -85,6 +85,9 @@ func (s *sessionBook) turn(code string) ended {
 
 var blobID = regexp.MustCompile(`"nuid":"([^"]+)"`)
 
+// manyNumbers is code whose heap is too large for its content to be stored in its metadata.
+const manyNumbers = "var numbers = []; for (let i = 0, x = 1; i < 5000; i++) numbers.push(x = x * 48271 % 2147483647); "
+
 // loseHeap damages a stored heap in the files of a closed Daybook: its content or its metadata.
 func loseHeap(t *testing.T, dir, heap string, content bool) {
 	t.Helper()
@@ -186,7 +189,7 @@ func TestDamagedHeadIsFoundOnOpening(t *testing.T) {
 	dir := t.TempDir()
 	book := start(t, embed.Options{DataDir: dir, HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}})
 	s := inSession(t, book)
-	head := *s.turn("let n = 1").Heap
+	head := *s.turn(manyNumbers + "let n = 1").Heap
 	closeBook(t, book)
 	loseHeap(t, dir, head, true)
 	s.Daybook = start(t, embed.Options{DataDir: dir, HTTP: embed.HTTPOptions{Addr: "127.0.0.1:0"}, Storage: embed.StorageOptions{AcceptDamage: true}})

@@ -48,6 +48,9 @@ func start(t testing.TB, opts embed.Options) *embed.Daybook {
 		opts.DataDir = t.TempDir()
 	}
 	opts.NATS.NoSync = true
+	if opts.Storage.ProjectionCopies == 0 {
+		opts.Storage.ProjectionCopies = -1 // a copy would be recorded at any time after a seal
+	}
 	if opts.Runs.DrainWait == 0 {
 		opts.Runs.DrainWait = -1
 	}

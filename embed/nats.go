@@ -43,10 +43,10 @@ func (d *Daybook) openLedger(ctx context.Context) error {
 			Listen:          d.opts.NATS.Addr,
 			Fallback:        d.opts.NATS.Fallback,
 			MaxConnections:  d.bounds.nats,
-			ReadableStreams: stream.Streams(),
-			TenantSubjects:  stream.TenantSubjects,
-			NoSync:          d.opts.NATS.NoSync,
-			Logger:          d.opts.Logger,
+			ReadableStreams: stream.Streams(), ProtectedStreams: []string{stream.ArchiveStream},
+			TenantSubjects: stream.TenantSubjects,
+			NoSync:         d.opts.NATS.NoSync,
+			Logger:         d.opts.Logger,
 		})
 		if err != nil {
 			return d.unreadableError(err)

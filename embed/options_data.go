@@ -58,7 +58,8 @@ type ProofOptions struct {
 	WitnessURL string
 	// ScrubEvents is the number of events per second that the scrub re-reads and
 	// compares with their hashes, at most 1 MiB per second. Default: 2,000. A negative
-	// number turns the scrub off.
+	// number turns the scrub off. Files that were checked and keep their size and time are
+	// then not read again; see StorageOptions.CheckBytes.
 	ScrubEvents int
 	// ReplaySample makes the scrub replay one execution in so many, each once, while the server
 	// executes nothing. A difference is a finding of damage. Default: 1,000. A negative number
@@ -80,13 +81,24 @@ func (o ProofOptions) validate() error {
 type StorageOptions struct {
 	// SealEvery is the schedule of volume rotation: "month", the default, at the end of
 	// the month (UTC) in which the volume was opened, or "never". SealBytes is the size
-	// on disk at which a volume is sealed in any case, at least 1 MiB. Default: 64 GiB.
-	// A negative number is unlimited.
-	SealEvery string
-	SealBytes int64
+	// on disk at which a volume is sealed in any case, at least 1 MiB. Default: 1 GiB.
+	// SealExecutions is the number of executions at which it is, counted as half the number of
+	// its subjects. Default: 50,000. A negative number is unlimited.
+	SealEvery      string
+	SealBytes      int64
+	SealExecutions int
+	// StreamVolumes is the number of newest sealed volumes that stay streams, which NATS
+	// consumers can read. Older ones become archives. Default: 1. A negative number keeps all
+	// as streams.
+	StreamVolumes int
+	// ProjectionCopies is the number of newest projection copies that are kept. One is made after
+	// a volume was sealed, and a rebuild of the projections begins with the newest. Default: 2. A
+	// negative number makes none.
+	ProjectionCopies int
 	// CheckBytes is how much of the newest part of each stream's files is checked for
-	// damage before the NATS server uses the files. Default: 16 GiB. A negative number
-	// checks all.
+	// damage before the NATS server uses the files, without the files that have not changed
+	// since they were last checked. Default: 16 GiB. A negative number checks all files, also
+	// the unchanged ones.
 	CheckBytes int64
 	// AcceptDamage starts although the ledger is damaged: the first event of a new
 	// volume names the loss, and the damaged files are quarantined. It has no
@@ -105,12 +117,19 @@ func (o StorageOptions) validate() error {
 	} else if o.SealBytes > 0 && o.SealBytes < 1<<20 {
 		problems = append(problems, fieldIs("Storage.SealBytes", "%d: the least is 1 MiB (1048576)", o.SealBytes))
 	}
+	problems = append(problems,
+		optionRange[int]{least: 1, negative: "is unlimited"}.check("Storage.SealExecutions", o.SealExecutions),
+		optionRange[int]{least: 1, negative: "keeps all volumes as streams"}.check("Storage.StreamVolumes", o.StreamVolumes),
+		optionRange[int]{least: 1, negative: "makes none"}.check("Storage.ProjectionCopies", o.ProjectionCopies))
 	return errors.Join(problems...)
 }
 
 func (o StorageOptions) withDefaults() StorageOptions {
 	setDefault(&o.SealEvery, sealMonthly)
-	setDefault(&o.SealBytes, 64<<30)
+	setDefault(&o.SealBytes, 1<<30)
+	setDefault(&o.SealExecutions, 50_000)
+	setDefault(&o.StreamVolumes, 1)
+	setDefault(&o.ProjectionCopies, 2)
 	setDefault(&o.CheckBytes, 16<<30)
 	return o
 }

@@ -100,7 +100,7 @@ func TestStartWithoutTheServerOfTheLedger(t *testing.T) {
 	at := "the NATS server at " + strings.TrimPrefix(url, "nats://")
 	wantRefused(t, dir, startIn(t, own), dir, at, "--nats-url")
 	wantRefused(t, dir, startIn(t, accepting), dir, at, "--nats-url")
-	rebuild := func(opts embed.Options) (uint64, error) { return embed.Rebuild(within(t), opts) }
+	rebuild := func(opts embed.Options) (embed.Rebuilt, error) { return embed.Rebuild(within(t), opts) }
 	wantRefused(t, dir, func() error { _, err := rebuild(own); return err }, at, "--nats-url")
 	for name, read := range map[string]func(context.Context) error{
 		"verify": func(ctx context.Context) error {
@@ -115,8 +115,8 @@ func TestStartWithoutTheServerOfTheLedger(t *testing.T) {
 		t.Log(name)
 		wantRefused(t, dir, func() error { return read(within(t)) }, at, "--server")
 	}
-	if n, err := rebuild(opts); err != nil || n == 0 {
-		t.Errorf("a rebuild with the server reads %d events: %v", n, err)
+	if r, err := rebuild(opts); err != nil || r.Events == 0 {
+		t.Errorf("a rebuild with the server reads %d events: %v", r.Events, err)
 	}
 
 	// An earlier version did not write this file.

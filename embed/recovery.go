@@ -161,10 +161,11 @@ func (d *Daybook) planRecovery(ctx context.Context) (*recoveryPlan, error) {
 	known := translog.OpenProvenLeaves(auditDir(d.opts.DataDir), d.signedPath())
 	look := newFileScan()
 	compared := comparison{known: known}
-	streams, err := streamfiles.Check(ctx, d.streamsDir(), streamfiles.Options{IsValid: leafMatcher(&compared), OnRecord: look.observe})
+	streams, err := streamfiles.Check(ctx, d.streamsDir(), streamfiles.Options{IsValid: leafMatcher(&compared), OnRecord: look.observe, OnDeleted: look.observeDeleted})
 	if err != nil {
 		return nil, err
 	}
+	streams = look.withArchives(streams)
 	if err := compared.checkSameLedger(auditDir(d.opts.DataDir)); err != nil {
 		return nil, err
 	}
@@ -247,9 +248,12 @@ func summarizeFindings(found []damage.Finding) string {
 
 // leafMatcher returns a function that compares records of the ledger with their known
 // hashes.
-func leafMatcher(c *comparison) func(stream string, r streamfiles.Record) bool {
-	return func(stream string, r streamfiles.Record) bool {
-		if _, ledger := events.VolumeOf(stream); !ledger {
+func leafMatcher(c *comparison) func(name string, r streamfiles.Record) bool {
+	return func(name string, r streamfiles.Record) bool {
+		if name == stream.ArchiveStream {
+			return c.isIntactPart(r)
+		}
+		if _, ledger := events.VolumeOf(name); !ledger {
 			return true
 		}
 		return c.isIntact(storedOf(r))
@@ -370,7 +374,7 @@ func (d *Daybook) applyRecovery(ctx context.Context, a recoveryPlan) error {
 	}
 	// State that was derived from lost events is derived again from the remaining ones.
 	for _, remove := range []func() error{
-		func() error { return projections.Remove(d.projectionsFile()) },
+		d.removeProjections,
 		func() error { return translog.ResetTree(auditDir(d.opts.DataDir), keep) },
 		func() error { return d.forgetRemovals(a.Removed) },
 		func() error { return d.resetMark("mark-blobs", &d.marks.blobs) },
@@ -551,12 +555,20 @@ type fileScan struct {
 	origin     string
 	// removed are the removed volumes according to the newest event that records a removal.
 	removed removedVolumes
+	// archives are the archives of volumes, and archiveParts their parts by position.
+	archives     map[events.Volume]*archiveFiles
+	archiveParts map[uint64]archivePart
 }
 
-func newFileScan() *fileScan { return &fileScan{} }
+func newFileScan() *fileScan {
+	return &fileScan{archives: map[events.Volume]*archiveFiles{}, archiveParts: map[uint64]archivePart{}}
+}
 
 // observe receives every record.
 func (l *fileScan) observe(from string, r streamfiles.Record) {
+	if from == stream.ArchiveStream {
+		l.observeArchive(r)
+	}
 	v, ledger := events.VolumeOf(from)
 	if !ledger {
 		return

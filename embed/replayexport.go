@@ -42,6 +42,9 @@ type ReplayExportOptions struct {
 	// HeapCeilingMB is the largest heap limit of a run that is replayed, in MiB, up to
 	// MaxExportHeapMB. Default: 1024. A run with a larger one is not replayed.
 	HeapCeilingMB int
+	// JIT permits the optimizing compiler for runs that had it, as WorkerOptions.JIT does.
+	// Without it they are not replayed.
+	JIT bool
 	// Parallel is the number of replays at a time. Default: 1.
 	Parallel int
 	// Selected, if set, is called once with the number of runs, before the first verdict.
@@ -107,7 +110,7 @@ func openExportReplay(ctx context.Context, opts ReplayExportOptions) (_ *exportR
 		return nil, nil, errors.Join(err, store.Close())
 	}
 	ceiling := int64(min(x.heapMB, cmp.Or(opts.HeapCeilingMB, defaultExportHeapMB), MaxExportHeapMB)) << 20
-	pool := worker.New(worker.Options{Idle: max(opts.Parallel, 1), MaxHeapLimitBytes: ceiling, Logger: opts.Logger})
+	pool := worker.New(worker.Options{Idle: max(opts.Parallel, 1), MaxHeapLimitBytes: ceiling, JIT: opts.JIT, Logger: opts.Logger})
 	x.replayer = replay.New(replay.Options{Workers: pool, Heaps: store, MaxHeapLimitBytes: ceiling})
 	return x, func(err *error) { *err = errors.Join(*err, pool.Close(), store.Close()) }, nil
 }

@@ -95,9 +95,9 @@ func TestProjectionsDeleted(t *testing.T) {
 
 // rebuild rebuilds the projections of a directory.
 func rebuild(t *testing.T, dir string) error {
-	n, err := embed.Rebuild(within(t), embed.Options{DataDir: dir, NATS: embed.NATSOptions{NoSync: true}})
-	if err == nil && n < 9 { // 3 requested, 3 started, 3 ended at least
-		t.Errorf("rebuilt from %d events", n)
+	r, err := embed.Rebuild(within(t), embed.Options{DataDir: dir, NATS: embed.NATSOptions{NoSync: true}})
+	if err == nil && r.Events < 9 { // 3 requested, 3 started, 3 ended at least
+		t.Errorf("rebuilt from %d events", r.Events)
 	}
 	return err
 }

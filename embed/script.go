@@ -143,45 +143,77 @@ func (d *Daybook) Follow(ctx context.Context, after uint64, fn func(batch []even
 	return d.store.Follow(ctx, after, fn)
 }
 
-// Rebuild rebuilds the projections of a stopped Daybook from its ledger. It writes new
-// files and replaces the old ones at the end. It returns the number of events.
-func Rebuild(ctx context.Context, opts Options) (events uint64, err error) {
+// Rebuilt is the result of a rebuild of the projections.
+type Rebuilt struct {
+	// Events is the number of events of the ledger.
+	Events uint64
+	// From is the position of the projection copy with which the rebuild began, or 0 for the
+	// first event.
+	From uint64
+	// Compared are the comparisons of RebuildFromStart.
+	Compared []Comparison
+}
+
+// Comparison is the result of comparing a file with the rebuilt projections.
+type Comparison = projections.Comparison
+
+// Difference is a row that differs.
+type Difference = projections.Difference
+
+// Rebuild rebuilds the projections of a stopped Daybook from its ledger. It begins with the newest
+// projection copy whose hash is recorded. It writes new files and replaces the old ones at the end.
+func Rebuild(ctx context.Context, opts Options) (Rebuilt, error) { return rebuild(ctx, opts, false) }
+
+// RebuildFromStart is Rebuild from the first event. It compares the old projections and each
+// projection copy with the new ones, as of the position of each. It replaces the projections also
+// if they differ. Content.WithoutKeys MUST not be set.
+func RebuildFromStart(ctx context.Context, opts Options) (Rebuilt, error) {
+	return rebuild(ctx, opts, true)
+}
+
+func rebuild(ctx context.Context, opts Options, fromStart bool) (r Rebuilt, err error) {
 	opts, err = opts.withDefaults()
 	if err != nil {
-		return 0, err
+		return r, err
 	}
 	opts.NATS.Addr = "" // no client is served meanwhile
 	// An owner is asked to end only for a directory that can be rebuilt.
 	if err := opts.checkPlace("rebuild"); err != nil {
-		return 0, asOption(err)
+		return r, asOption(err)
 	}
 	if _, err := os.Stat(filepath.Join(opts.DataDir, "jetstream")); opts.NATS.URL == "" && err != nil {
-		return 0, asOption(fmt.Errorf("there is no ledger in %s: %w", opts.DataDir, err))
+		return r, asOption(fmt.Errorf("there is no ledger in %s: %w", opts.DataDir, err))
 	}
 	d := newDaybook(opts)
 	defer func() { err = errors.Join(err, d.Close()) }()
 	for _, take := range []func(context.Context) error{d.checkLedger, d.takeDirectory, d.checkLedger} {
 		if err := take(ctx); err != nil {
-			return 0, err
+			return r, err
 		}
 	}
 	if opts.Content.WithoutKeys {
 		if err := opts.forgetKeys(); err != nil {
-			return 0, err
+			return r, err
 		}
 	}
 	if err := d.checkFilesAtStart(ctx); err != nil {
-		return 0, fmt.Errorf("look for damage: %w", err)
+		return r, fmt.Errorf("look for damage: %w", err)
 	}
 	if err := d.damage.Err(); err != nil {
-		return 0, fmt.Errorf("%w; no file was changed; %s", err, damage.RecoveryAdvice)
+		return r, fmt.Errorf("%w; no file was changed; %s", err, damage.RecoveryAdvice)
 	}
 	if err := d.openLedger(ctx); err != nil {
-		return 0, fmt.Errorf("open the ledger: %w", err)
+		return r, fmt.Errorf("open the ledger: %w", err)
 	}
-	last, err := d.store.LastSeq(ctx)
-	if err != nil {
-		return 0, err
+	if r.Events, err = d.store.LastSeq(ctx); err != nil {
+		return r, err
 	}
-	return last, projections.Rebuild(ctx, projections.Options{Path: d.projectionsFile(), Texts: d.store, Keys: d.knownKeys(), AllowLostKeys: opts.Content.WithoutKeys, Progress: opts.Progress, Logger: opts.Logger}, d.store, last)
+	how := d.projectionOptions()
+	how.AllowLostKeys, how.Progress = opts.Content.WithoutKeys, opts.Progress
+	if fromStart {
+		r.Compared, err = projections.RebuildFromStart(ctx, how, d.store, r.Events)
+	} else {
+		r.From, err = projections.Rebuild(ctx, how, d.store, r.Events)
+	}
+	return r, err
 }

@@ -11,6 +11,7 @@ import (
 	"daybook/internal/spans"
 	"daybook/internal/store/streamfiles"
 	"daybook/internal/translog"
+	"daybook/projections"
 )
 
 // startScrub starts the scrub, which re-reads the ledger continuously to find changes
@@ -52,7 +53,7 @@ func (d *Daybook) newSampler() *replay.Sampler {
 				return true, nil
 			}
 			engine, err := d.pool.Engine(ctx, !e.WithoutHeap)
-			return err == nil && e.Replay.EngineID == engine.ID, err
+			return err == nil && isVerdictOf(e.Replay, engine), err
 		},
 		Replay: func(ctx context.Context, tenant, execution string) error {
 			r, err := d.replays.Replay(ctx, tenant, execution, false, sampleActor)
@@ -66,6 +67,12 @@ func (d *Daybook) newSampler() *replay.Sampler {
 			return err
 		},
 	})
+}
+
+// isVerdictOf reports whether a verdict is that of an engine. Workers that use the compiler replay
+// what the same engine without it refused.
+func isVerdictOf(last *projections.LastReplay, engine events.Engine) bool {
+	return last.EngineID == engine.ID && (last.Reason != replay.ReasonJIT || !engine.JIT)
 }
 
 // describeDifference returns the text of a finding about a replay that differs.

@@ -6,6 +6,8 @@ import (
 
 	"daybook/events"
 	"daybook/httpapi"
+	"daybook/internal/exec/replay"
+	"daybook/projections"
 )
 
 // A finding about a run that learned from the garbage collector names it.
@@ -19,5 +21,26 @@ func TestTextOfADifference(t *testing.T) {
 	r.Nondeterministic = events.AllNondeterminism()
 	if got := describeDifference(r); !strings.HasPrefix(got, plain+", which may be due to the garbage collector") {
 		t.Error(got)
+	}
+}
+
+// A run of the sample is replayed once by each engine, and again when the server uses the compiler
+// that an earlier replay lacked.
+func TestVerdictsOfTheSample(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		last   projections.LastReplay
+		engine events.Engine
+		want   bool
+	}{
+		{projections.LastReplay{EngineID: "a", Verdict: events.ReplayIdentical}, events.Engine{ID: "a", JIT: true}, true},
+		{projections.LastReplay{EngineID: "a", Reason: replay.ReasonHeapMissing}, events.Engine{ID: "a", JIT: true}, true},
+		{projections.LastReplay{EngineID: "a", Reason: replay.ReasonJIT}, events.Engine{ID: "a"}, true},
+		{projections.LastReplay{EngineID: "a", Reason: replay.ReasonJIT}, events.Engine{ID: "a", JIT: true}, false},
+		{projections.LastReplay{EngineID: "a", Verdict: events.ReplayIdentical}, events.Engine{ID: "b"}, false},
+	} {
+		if got := isVerdictOf(&test.last, test.engine); got != test.want {
+			t.Errorf("%+v by %+v: %t", test.last, test.engine, got)
+		}
 	}
 }

@@ -40,6 +40,7 @@ func TestOptions(t *testing.T) {
 		{embed.Options{DataDir: "x", HTTP: embed.HTTPOptions{CertFile: "a"}}, []string{"HTTP.CertFile and HTTP.KeyFile belong together"}},
 		{embed.Options{DataDir: "x", MCP: embed.MCPOptions{SessionID: "a\x00"}}, []string{"MCP.SessionID"}},
 		{embed.Options{DataDir: "x", Workers: embed.WorkerOptions{Sandbox: "none"}}, []string{`Workers.Sandbox: "none" is unknown`, "strict or best-effort"}},
+		{embed.Options{DataDir: "x", Workers: embed.WorkerOptions{JIT: "yes"}}, []string{`Workers.JIT: "yes" is unknown`, "on or off"}},
 		{embed.Options{DataDir: "x", Workers: embed.WorkerOptions{Reuse: "always"}}, []string{`Workers.Reuse: workers cannot be reused by "always"`, "tenant, session or run"}},
 		{embed.Options{DataDir: "x", Workers: embed.WorkerOptions{MaxRuns: -1, MaxAge: -1}}, []string{"Workers.MaxRuns is -1", "Workers.MaxAge is -1ns"}},
 	} {

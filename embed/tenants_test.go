@@ -263,7 +263,7 @@ func queryFor(t *testing.T, op operation, n names) []string {
 			list = append(list, "?tenant=acme")
 		case "query subject":
 			list = append(list, "?subject=replay.acme.stolen", "?subject=events.acme.stolen")
-		case "query after", "query type", "query limit", "query cursor", "query status", "query wait", "query follow", "query keys", "query fields", "query file_name",
+		case "query after", "query type", "query names", "query limit", "query cursor", "query status", "query wait", "query follow", "query keys", "query fields", "query file_name",
 			"query heap_memory_max_mb", "query execution_timeout_secs", "query line_offset", "query line_limit", "query byte_offset", "query byte_limit",
 			"query kind", "query number", "query text", "query require_heap", "query last", "query max_bytes", "query force", "query keep_heaps", "query seq", "query size", "query since", "query until", "query fresh",
 			"query package", "query speed", "query max_pause", "query from", "query to", "query from_entry", "query to_entry",

@@ -12,9 +12,10 @@ import (
 const (
 	// memoryCheck is the interval of checks of the memory.
 	memoryCheck = time.Second
-	// heapsKept is the time for which a heap without a run is kept in memory, however
-	// busy the server is. A later run reads the heap from disk.
-	heapsKept = 30 * time.Second
+	// unusedKept is the time for which a heap without a run, and a part of an archive without a
+	// lookup, are kept in memory, however busy the server is: the scrub of a long ledger alone
+	// may keep it busy for hours. They are read again from disk.
+	unusedKept = 30 * time.Second
 	// limitHeadroom is the memory that the Go runtime may use besides the budget before
 	// the collector runs more often: the embedded NATS server, indexes, stacks.
 	limitHeadroom = 16 << 20
@@ -24,16 +25,26 @@ const (
 // idle or lightly loaded.
 func (d *Daybook) startTrimming(ctx context.Context) error {
 	d.trimming = startTask(ctx, func(ctx context.Context) {
-		t := gomemory.Trimmer{Allocated: gomemory.AllocatedBytes, Unused: gomemory.UnusedBytes, Trim: d.trim, SetLight: func(bool) {}}
+		t := gomemory.Trimmer{Allocated: gomemory.AllocatedBytes, Unused: gomemory.UnusedBytes, Trim: d.trim}
+		setPercent := func(light bool) {}
 		if d.opts.Resources.LimitMemory {
 			percent := debug.SetGCPercent(100)
 			debug.SetGCPercent(percent)
 			defer debug.SetGCPercent(percent)
-			t.SetLight = func(light bool) { debug.SetGCPercent(gomemory.GCPercent(percent, light)) }
+			now := percent
+			setPercent = func(light bool) {
+				// A change stops all goroutines for a moment, so small ones are not made.
+				want := gomemory.GCPercent(percent, light, gomemory.LiveBytes())
+				if want != now && (want == percent || max(want, now) > min(want, now)*5/4) {
+					now = want
+					debug.SetGCPercent(now)
+				}
+			}
 		}
 		everyMemoryCheck(ctx, func() {
-			d.store.DropUnusedHeaps(heapsKept)
-			t.Check()
+			d.store.DropUnused(unusedKept)
+			d.memoryShort.Store(d.isMemoryShort())
+			setPercent(t.Check())
 		})
 	})
 	return nil

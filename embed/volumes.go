@@ -17,6 +17,10 @@ const (
 	sealNever   = "never"
 )
 
+// subjectsPerExecution is the number of subjects that an execution adds to its volume: that of its
+// request, and that of its other control events.
+const subjectsPerExecution = 2
+
 const (
 	// sealCheck is the interval of checks of the active volume.
 	sealCheck = 10 * time.Second
@@ -33,7 +37,7 @@ var systemActor = events.Actor{Principal: "daybook", Transport: "embed"}
 
 // startVolumes rotates the active volume when that is due.
 func (d *Daybook) startVolumes(ctx context.Context) error {
-	if d.damage.Damaged() || d.opts.Storage.SealEvery == sealNever && d.opts.Storage.SealBytes < 0 {
+	if d.damage.Damaged() || d.opts.Storage.SealEvery == sealNever && d.opts.Storage.SealBytes < 0 && d.opts.Storage.SealExecutions < 0 {
 		return nil
 	}
 	d.sealing = startTask(ctx, func(ctx context.Context) {
@@ -80,6 +84,8 @@ func (o Options) sealReason(v events.VolumeInfo, now time.Time) events.VolumeRea
 		return ""
 	case o.Storage.SealBytes > 0 && v.Bytes >= uint64(o.Storage.SealBytes):
 		return events.VolumeFull
+	case o.Storage.SealExecutions > 0 && v.Subjects >= subjectsPerExecution*uint64(o.Storage.SealExecutions):
+		return events.VolumeFull
 	case o.Storage.SealEvery == sealMonthly && monthOf(now) > monthOf(v.Began):
 		return events.VolumeAged
 	default:
@@ -108,7 +114,16 @@ func (d *Daybook) rotateVolume(ctx context.Context, reason events.VolumeReason, 
 			return d.audit.SignClosing(ctx, last)
 		}
 	}
-	return d.store.Rotate(ctx, how)
+	v, err := d.store.Rotate(ctx, how)
+	if err == nil {
+		for _, c := range []chan struct{}{d.sealed, d.sealedToCopy} {
+			select {
+			case c <- struct{}{}:
+			default: // its reader looks soon
+			}
+		}
+	}
+	return v, err
 }
 
 // signPending signs the recorded events, so that little is left to sign while appends

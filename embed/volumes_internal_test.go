@@ -33,9 +33,11 @@ func TestSealingDue(t *testing.T) {
 		{"never", sealNever, 1 << 30, november, "2027-01-01T00:00:00Z", ""},
 		{"full", sealNever, 1 << 20, november, "2026-11-22T00:00:00Z", events.VolumeFull},
 		{"unlimited size", sealNever, -1, november, "2026-11-22T00:00:00Z", ""},
+		{"many executions", sealNever, -1, events.VolumeInfo{Number: 1, First: 1, Last: 9, Subjects: 200, Began: november.Began}, "2026-11-22T00:00:00Z", events.VolumeFull},
+		{"fewer executions", sealNever, -1, events.VolumeInfo{Number: 1, First: 1, Last: 9, Subjects: 199, Began: november.Began}, "2026-11-22T00:00:00Z", ""},
 		{"an empty volume", sealMonthly, 1, events.VolumeInfo{Number: 1, First: 1}, "2027-01-01T00:00:00Z", ""},
 	} {
-		if got := (Options{Storage: StorageOptions{SealEvery: tt.every, SealBytes: tt.bytes}}).sealReason(tt.v, at(tt.now)); got != tt.want {
+		if got := (Options{Storage: StorageOptions{SealEvery: tt.every, SealBytes: tt.bytes, SealExecutions: 100}}).sealReason(tt.v, at(tt.now)); got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
 		}
 	}

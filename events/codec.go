@@ -193,8 +193,7 @@ func decode(seq uint64, m Message) (Event, error) {
 		e.Data = &Unknown{Type: e.Type, StoredSubject: m.Subject, Concerns: get(headerSubject), Body: m.Body}
 		return e, nil
 	}
-	e.Data = k.new()
-	if err := json.Unmarshal(m.Body, e.Data); err != nil {
+	if e.Data, err = k.unmarshalBody(m.Body); err != nil {
 		return Event{}, fmt.Errorf("%s: %w", e.Type, err)
 	}
 	// Consumers route by the header and act on the body, so header and body must agree.

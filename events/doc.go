@@ -21,6 +21,7 @@
 //   - kinds.go: the table with one row for each type: payload, subject, what it is about
 //   - codec.go: encodes and decodes the wire form, and limits its size; the form of times; the
 //     JSON form of the other interfaces
+//   - canonical.go: decodes bodies in the form that Encode writes, without encoding/json
 //   - subject.go: decides which events share a subject; adds no volume
 //   - id.go: creates and checks ids and hashes; derives the id of an idempotency key
 //   - execution.go: executions, their attempts and ends; the text of their standard warnings
@@ -38,6 +39,7 @@
 //   - webhook.go: webhooks and their deliveries
 //   - volume.go: checkpoints and volumes
 //   - signers.go: the statements about the signers of the ledger
+//   - projectioncopy.go: copies of the projections
 //   - lost.go: lost ranges and blobs; decides whether a recorded loss explains a gap
 //   - removal.go: removed volumes and shredded content
 //   - kept.go: encodes the kept events of removed volumes

@@ -31,14 +31,15 @@ type Limits struct {
 // execution can depend on. Two executions with equal inputs and equal engines have equal
 // outcomes.
 type Engine struct {
-	// ID is the hash of the other fields, without Locale, TimeZone and Build; heaps are bound
-	// to it.
+	// ID is a hash of what decides whether a heap can be restored; heaps are bound to it. Locale,
+	// TimeZone and Build are no part of it, nor are JIT and its flags in executions with a heap.
 	ID string `json:"id"`
 	// V8Version is the engine's version, for example "13.6.233.10".
 	V8Version string `json:"v8_version"`
 	// Flags are the V8 flags in force, space-separated.
 	Flags string `json:"flags"`
-	// JIT reports whether optimizing compilers were on.
+	// JIT reports whether optimizing compilers were on. Runs that save a heap have them only with
+	// --jit=on. Heaps with and without them have the same ID, but other bytes.
 	JIT bool `json:"jit"`
 	// PreludeSHA256 is the hash of the built-in JavaScript run before user code.
 	PreludeSHA256 string `json:"prelude_sha256"`

@@ -285,6 +285,7 @@ func examples() []events.Data {
 				Bundle: &events.Body{Blob: &events.BlobRef{SHA256: heapOut, Size: 512}}, Error: "none",
 			}),
 		},
+		&events.LedgerProjectionsCopied{Volume: 1, Position: 1043, Schema: 33, SHA256: heapOut},
 	}
 }
 
@@ -322,7 +323,7 @@ func envelope(i int, d events.Data) events.Event {
 	e.ID = "019ab3c4-6a3e-7c51-8f0e-0000000000" + string("0123456789abcdef"[i/16]) + string("0123456789abcdef"[i%16])
 	e.Traceparent = trace
 	switch e.Type {
-	case events.TypeLedgerCheckpointed, events.TypeLedgerSignersChanged, events.TypeLedgerVolumeSealed, events.TypeLedgerVolumeOpened, events.TypeLedgerVolumeRemoved:
+	case events.TypeLedgerCheckpointed, events.TypeLedgerSignersChanged, events.TypeLedgerVolumeSealed, events.TypeLedgerVolumeOpened, events.TypeLedgerVolumeRemoved, events.TypeLedgerProjectionsCopied:
 		e.Tenant = events.LedgerTenant
 	}
 	return e

@@ -46,8 +46,10 @@ func TestDerivedNames(t *testing.T) {
 		{"out", events.OutSubject("default", execution), "default.out.de"},
 		{"module", events.ModuleSubject("default"), "default.module.lock"},
 		{"session subject", events.SessionSubject("default", "abc"), "default.session.abc"},
-		{"heap", events.HeapSubject("default", heapIn), "default.heap.3f"},
-		{"no heap", events.HeapSubject("default", ""), "default.heap.00"},
+		{"heap", events.HeapSubject("default", heapIn), "default.heap." + heapIn},
+		{"heaps of earlier versions", events.HeapBucketSubject("default", heapIn), "default.heap.3f"},
+		{"migration", events.MigrationSubject("default", heapIn), "default.migration." + heapIn},
+		{"migrations of earlier versions", events.MigrationBucketSubject("default", heapIn), "default.migration.3f"},
 		{"cancel", events.CancelSubject("default", execution), "ctl.default.exec." + execution + ".cancel"},
 	}
 	for _, tt := range tests {
@@ -138,6 +140,8 @@ func TestSubjects(t *testing.T) {
 			want, about = events.RemovalSubject("default"), "LEDGER-0001"
 		case events.TypeLedgerSignersChanged:
 			want, about = events.SignersSubject("default"), webhook
+		case events.TypeLedgerProjectionsCopied:
+			want, about = events.CopySubject("default"), "LEDGER-0001"
 		case events.TypeBlobsLost:
 			want, about = events.LossSubject("default"), "LEDGER-0002"
 		case events.TypeModuleAdmitted, events.TypeModuleRemoved:

@@ -22,6 +22,10 @@ var onDelivery = []string{
 	"Nats-Stream", "Nats-Subject", "Nats-Sequence", "Nats-Time-Stamp", "Nats-Last-Sequence", "Nats-Num-Pending", "Nats-UpTo-Sequence", "Nats-Msg-Size", "Nats-Stream-Source",
 }
 
+// IsDeliveryHeader reports whether the NATS server adds a header on delivery. Such a header is not
+// stored.
+func IsDeliveryHeader(name string) bool { return slices.Contains(onDelivery, name) }
+
 // EncodeKept encodes the kept events of removed volumes, as recorded and in the order of
 // positions.
 func EncodeKept(list []Stored) ([]byte, error) {
@@ -29,7 +33,7 @@ func EncodeKept(list []Stored) ([]byte, error) {
 	enc := json.NewEncoder(&b)
 	for _, m := range list {
 		header := maps.Clone(m.Header)
-		maps.DeleteFunc(header, func(name string, _ []string) bool { return slices.Contains(onDelivery, name) })
+		maps.DeleteFunc(header, func(name string, _ []string) bool { return IsDeliveryHeader(name) })
 		if err := enc.Encode(keptEvent{m.Seq, m.Subject, header, m.Body}); err != nil {
 			return nil, err
 		}

@@ -1,6 +1,9 @@
 package events
 
-import "reflect"
+import (
+	"reflect"
+	"sync"
+)
 
 // kinds has a row for each type of event, in the order of introduction: the type, a
 // function from the payload to what the event is about, the subject, and what it
@@ -60,6 +63,7 @@ var kinds = []kind{
 	row(TypeModuleAdmitted, func(*ModuleAdmitted) string { return lockID }, tenantOnly(ModuleSubject), concernsOther),
 	row(TypeModuleRemoved, func(*ModuleRemoved) string { return lockID }, tenantOnly(ModuleSubject), concernsOther),
 	row(TypeExecutionModulesLoaded, func(d *ExecutionModulesLoaded) string { return d.ExecutionID }, ExecSubject, concernsExecution),
+	row(TypeLedgerProjectionsCopied, func(d *LedgerProjectionsCopied) string { return d.Volume.Stream() }, tenantOnly(CopySubject), concernsOther),
 }
 
 // kind is a row of kinds.
@@ -67,6 +71,8 @@ type kind struct {
 	typ Type
 	// new returns an empty payload.
 	new func() Data
+	// reader returns the reader of bodies in canonical form, or nil.
+	reader func() canonicalReader
 	// about returns the id or key of what an event with the payload is about.
 	about func(Data) string
 	// subject returns the subject of an event, without its volume. about is the result
@@ -97,6 +103,7 @@ func row[T any, P payload[T]](t Type, about func(P) string, subject func(tenant,
 	return kind{
 		typ:      t,
 		new:      func() Data { return P(new(T)) },
+		reader:   sync.OnceValue(func() canonicalReader { return canonicalReaderOf(reflect.TypeFor[T]()) }),
 		about:    func(d Data) string { return about(d.(P)) },
 		subject:  func(_ Data, tenant, about string) string { return subject(tenant, about) },
 		concerns: c,
@@ -224,3 +231,4 @@ func (*ModuleAdmitted) fact()           {}
 func (*ModuleRemoved) fact()            {}
 func (*ExecutionModulesLoaded) fact()   {}
 func (*Unknown) fact()                  {}
+func (*LedgerProjectionsCopied) fact()  {}

@@ -118,7 +118,7 @@ func ExecutionsOf(e Event) (ids []string) {
 		first = d.ExecutionID
 	case *HeapMigrated:
 		first, second = d.LastExecutionID, d.RunID
-	case *LedgerVolumeSealed, *LedgerVolumeOpened, *LedgerVolumeRemoved, *LedgerCheckpointed, *LedgerSignersChanged:
+	case *LedgerVolumeSealed, *LedgerVolumeOpened, *LedgerVolumeRemoved, *LedgerCheckpointed, *LedgerSignersChanged, *LedgerProjectionsCopied:
 	default:
 		if !e.Type.Webhook() && ValidID(e.About()) {
 			first = e.About()

@@ -35,7 +35,7 @@ func TestSelector(t *testing.T) {
 		want []events.Type
 	}{
 		{"everything", events.Selection{}, all},
-		{"another tenant", events.Selection{Tenant: "other"}, []events.Type{events.TypeLedgerCheckpointed, events.TypeLedgerVolumeSealed, events.TypeLedgerVolumeOpened, events.TypeLedgerVolumeRemoved, events.TypeLedgerSignersChanged}},
+		{"another tenant", events.Selection{Tenant: "other"}, []events.Type{events.TypeLedgerCheckpointed, events.TypeLedgerVolumeSealed, events.TypeLedgerVolumeOpened, events.TypeLedgerVolumeRemoved, events.TypeLedgerSignersChanged, events.TypeLedgerProjectionsCopied}},
 		{"types", events.Selection{Types: ended}, ended},
 		{"execution", events.Selection{Execution: execution}, aboutRun},
 		{"another execution", events.Selection{Execution: webhook}, nil},

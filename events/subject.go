@@ -101,9 +101,15 @@ func NoteSubject(tenant, key string) string {
 	return tenant + ".note." + bucket
 }
 
-// HeapSubject returns the subject of the tag edits and collections of a heap. All heaps
-// of a tenant share 256 subjects.
+// HeapSubject returns the subject of the tag edits and collections of a heap. Its last
+// event is the base of the next edit.
 func HeapSubject(tenant, heap string) string {
+	return tenant + ".heap." + heap
+}
+
+// HeapBucketSubject returns the subject on which earlier versions recorded the tag edits
+// and collections of a heap. All heaps of a tenant shared 256 of them.
+func HeapBucketSubject(tenant, heap string) string {
 	bucket := "00"
 	if len(heap) >= 2 {
 		bucket = heap[:2]
@@ -111,9 +117,14 @@ func HeapSubject(tenant, heap string) string {
 	return tenant + ".heap." + bucket
 }
 
-// MigrationSubject returns the subject of the migrations of a heap. All heaps of a tenant
-// share 256 subjects.
+// MigrationSubject returns the subject of the migrations of a heap.
 func MigrationSubject(tenant, heap string) string {
+	return tenant + ".migration." + heap
+}
+
+// MigrationBucketSubject returns the subject on which earlier versions recorded the migrations of
+// a heap. All heaps of a tenant shared 256 of them.
+func MigrationBucketSubject(tenant, heap string) string {
 	bucket := "00"
 	if len(heap) >= 2 {
 		bucket = heap[:2]
@@ -155,6 +166,9 @@ func LossSubject(tenant string) string { return tenant + ".loss" }
 // SignersSubject returns the subject of the statements about the signers of the ledger; tenant
 // is LedgerTenant.
 func SignersSubject(tenant string) string { return tenant + ".signers" }
+
+// CopySubject returns the subject of the projection copies of all servers; tenant is LedgerTenant.
+func CopySubject(tenant string) string { return tenant + ".copies" }
 
 // CancelSubject returns the NATS subject on which the runner of an execution listens for
 // cancel requests. It is not part of the ledger.

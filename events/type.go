@@ -61,6 +61,7 @@ const (
 	TypeModuleAdmitted           Type = "daybook.module.admitted.v1"
 	TypeModuleRemoved            Type = "daybook.module.removed.v1"
 	TypeExecutionModulesLoaded   Type = "daybook.execution.modules_loaded.v1"
+	TypeLedgerProjectionsCopied  Type = "daybook.ledger.projections_copied.v1"
 )
 
 // Terminal reports whether an event of this type ends its execution.

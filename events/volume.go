@@ -35,8 +35,12 @@ type VolumeInfo struct {
 	First, Last uint64
 	// Bytes is the size of its events on disk.
 	Bytes uint64
-	// Sealed reports whether the volume takes no more events.
-	Sealed bool
+	// Subjects is the number of subjects of its events, 0 if it is archived. Each takes memory
+	// of the NATS server.
+	Subjects uint64
+	// Sealed reports whether the volume takes no more events. Archived reports whether its
+	// events are in an archive and no more in a stream.
+	Sealed, Archived bool
 	// Began and Ended are the times of its first and last event, zero if there is none.
 	Began, Ended time.Time
 }

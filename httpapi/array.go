@@ -23,6 +23,9 @@ type array struct {
 // arrayPiece is the number of encoded bytes from which elements are written.
 const arrayPiece = 16 << 10
 
+// errPageComplete stops reading after the last element of a page.
+var errPageComplete = errors.New("the page is complete")
+
 // errHead stops reading for a HEAD request.
 var errHead = errors.New("the request is HEAD")
 

@@ -196,6 +196,26 @@ func TestExecutionEvents(t *testing.T) {
 	if got := typesOf(list); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
+	// Pages have each event once.
+	var paged []events.CloudEvent
+	for after := "0"; ; after = paged[len(paged)-1].Sequence {
+		var page []events.CloudEvent
+		s.do("GET", "/api/executions/"+first+"/events?limit=3&after="+after, "").into(t, http.StatusOK, &page)
+		if len(page) == 0 {
+			break
+		}
+		if paged = append(paged, page...); len(page) > 3 || len(paged) > len(list) {
+			t.Fatalf("a page of %d events", len(page))
+		}
+	}
+	if got := typesOf(paged); !slices.Equal(got, want) {
+		t.Errorf("in pages %q, want %q", got, want)
+	}
+	for _, query := range []string{"?limit=0", "?limit=100001", "?after=-1", "?limit=x"} {
+		if a := s.do("GET", "/api/executions/"+first+"/events"+query, ""); a.StatusCode != 400 && a.StatusCode != 422 {
+			t.Errorf("%s: %d %s", query, a.StatusCode, a.body)
+		}
+	}
 	var data struct {
 		Content struct {
 			Plain struct{ Lines []struct{ Text string } }

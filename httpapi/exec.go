@@ -113,11 +113,7 @@ func (a *api) submit(ctx context.Context, in *execInput) (*execAnswer, error) {
 		return out, nil
 	}
 	// The run is accepted: the client gets its id even if it cannot be read now.
-	if err := a.waitForPosition(ctx, Reading{}); err != nil {
-		a.logFailure(ctx, "wait for the end of a submitted run failed", err, "execution", receipt.ExecutionID)
-		return out, nil
-	}
-	d, err := a.awaitEnd(ctx, receipt.ExecutionID, in.Wait.Value, true)
+	d, err := a.awaitEnd(ctx, receipt.ExecutionID, receipt.Seq, in.Wait.Value, true)
 	switch {
 	case err != nil:
 		a.logFailure(ctx, "wait for the end of a submitted run failed", err, "execution", receipt.ExecutionID)

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"time"
 
@@ -44,12 +45,14 @@ func (a *api) executionRoutes(r *router) {
 
 	register(r, markHeavy(huma.Operation{
 		OperationID: "get-execution-events", Method: http.MethodGet, Path: "/api/executions/{id}/events", Tags: []string{tagExecutions},
-		Summary: "Get the history of an execution", Description: "All recorded events about the execution except for its replays, in order, read from the ledger. The response is written while it is read: an error ends the connection.",
+		Summary: "Get the history of an execution", Description: "All recorded events about the execution up to its end, in order, read from the ledger, without its replays. The response is written while it is read: an error ends the connection.",
 		Responses: map[string]*huma.Response{"200": {
 			Description: "The events.",
 			Content:     map[string]*huma.MediaType{"application/json": {Schema: &huma.Schema{Type: huma.TypeArray, Items: mediaOf[events.CloudEvent](r).Schema}}},
 		}},
-	}), []int{http.StatusNotFound}, a.executionEvents)
+	}), []int{http.StatusBadRequest, http.StatusNotFound}, a.executionEvents)
+	r.bounds(http.MethodGet, "/api/executions/{id}/events", "limit", 1, maxEventLimit, nil)
+	r.bounds(http.MethodGet, "/api/executions/{id}/events", "after", 0, 0, 0)
 }
 
 type listInput struct {
@@ -130,7 +133,7 @@ func (a *api) getExecution(ctx context.Context, in *getInput) (*getAnswer, error
 	if err := a.waitForPosition(ctx, in.Reading); err != nil {
 		return nil, err
 	}
-	d, err := a.awaitEnd(ctx, in.ID, in.Wait.Value, in.Wait.Set)
+	d, err := a.awaitEnd(ctx, in.ID, 0, in.Wait.Value, in.Wait.Set)
 	if err != nil {
 		return nil, err
 	}
@@ -158,9 +161,20 @@ func (a *api) cancelExecution(ctx context.Context, in *cancelInput) (*okAnswer, 
 	return &okAnswer{Written: a.noteWrite(seq), Body: ok{true}}, nil
 }
 
-type historyInput struct{ OneExecution }
+type historyInput struct {
+	OneExecution
+	After uint64        `query:"after" doc:"Only events after this position. Continue after the last event received."`
+	Limit optional[int] `query:"limit" doc:"Maximum number of events. Fewer are the last ones so far."`
+}
 
 func (a *api) executionEvents(ctx context.Context, in *historyInput) (*streamed, error) {
+	left := -1 // without a limit
+	if in.Limit.Set {
+		if f := checkRange("limit", in.Limit.Value, 1, maxEventLimit); f != nil {
+			return nil, f
+		}
+		left = in.Limit.Value
+	}
 	// An unknown execution is refused before the response starts.
 	if _, err := a.cmd.Requested(ctx, requestOf(ctx).tenant, in.ID); err != nil {
 		return nil, err
@@ -169,14 +183,20 @@ func (a *api) executionEvents(ctx context.Context, in *historyInput) (*streamed,
 		list := startArray(w, r)
 		// Memory is taken before the first event, so a retry repeats no event.
 		err := budget.Retry(ctx, reads.RetryFunc(ctx, func() error {
-			return a.cmd.EachEvent(ctx, requestOf(ctx).tenant, in.ID, func(e events.Event) error {
+			return a.cmd.EachEvent(ctx, requestOf(ctx).tenant, in.ID, in.After, func(e events.Event) error {
 				ce, err := events.Structured(e)
-				if err != nil {
-					return err
+				if err == nil {
+					err = list.add(ce)
 				}
-				return list.add(ce)
+				if left--; left == 0 && err == nil {
+					return errPageComplete
+				}
+				return err
 			})
 		}))
+		if errors.Is(err, errPageComplete) {
+			err = nil
+		}
 		a.endArray(ctx, list, err)
 	}), nil
 }

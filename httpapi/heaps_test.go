@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -157,6 +158,31 @@ func TestSessions(t *testing.T) {
 	if !slices.Equal(names.Sessions, []string{"a/b c?", "zeta"}) {
 		t.Errorf("sessions: %q", names.Sessions)
 	}
+	// In pages.
+	var page struct {
+		Sessions   []string
+		Items      []struct{ Name string }
+		NextCursor string `json:"next_cursor"`
+	}
+	s.do("GET", "/api/sessions?limit=1", "").into(t, 200, &page)
+	if !slices.Equal(page.Sessions, names.Sessions[:1]) || page.NextCursor == "" {
+		t.Errorf("the first page: %+v", page)
+	}
+	last, query := page.NextCursor, "/api/sessions?limit=1&cursor="+page.NextCursor
+	page.NextCursor = ""
+	s.do("GET", query, "").into(t, 200, &page)
+	if !slices.Equal(page.Sessions, names.Sessions[1:]) || page.NextCursor != "" || page.Items != nil {
+		t.Errorf("the last page: %+v", page)
+	}
+	s.do("GET", "/api/sessions?kind=named&names=false&limit=1", "").into(t, 200, &page)
+	if page.Sessions == nil || len(page.Sessions) != 0 || len(page.Items) != 1 || page.Items[0].Name != "a/b c?" {
+		t.Errorf("without names: %+v", page)
+	}
+	for _, query := range []string{"names=false", "limit=0", "limit=1001", "cursor=x", "cursor=" + page.NextCursor, "kind=all&cursor=" + last} {
+		if a := s.do("GET", "/api/sessions?"+query, ""); a.StatusCode != http.StatusBadRequest && a.StatusCode != http.StatusUnprocessableEntity {
+			t.Errorf("%s: %d %s", query, a.StatusCode, a.body)
+		}
+	}
 	var log struct{ Entries []map[string]any }
 	s.do("GET", "/api/sessions/a%2Fb%20c%3F/entries", "").into(t, 200, &log)
 	if len(log.Entries) != 1 || len(log.Entries[0]) != 7 || log.Entries[0]["code"] != "1+1" || log.Entries[0]["index"] != 0.0 || log.Entries[0]["input_heap"] != nil {
@@ -167,5 +193,46 @@ func TestSessions(t *testing.T) {
 	e := log.Entries[0]
 	if _, ok := e["input_heap"]; len(e) != 3 || !ok || e["output_heap"] != heapNo("a") {
 		t.Errorf("some fields: %v", log.Entries)
+	}
+}
+
+// Pages of a session log have each entry once, and only the last page has no cursor.
+func TestPagesOfEntries(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	const entries = 7
+	for range entries {
+		s.begin(s.submit(`{"code":"1","session":"s"}`)).finish(events.StatusCompleted, "1", heapNo("a"))
+	}
+	for limit, pages := range map[int]int{1: 7, 3: 3, 7: 1, 1000: 1} {
+		seen, cursor := 0, ""
+		for page := 1; ; page++ {
+			var log struct {
+				Entries    []struct{ Index int }
+				Session    struct{ Name string }
+				NextCursor string `json:"next_cursor"`
+			}
+			s.do("GET", fmt.Sprintf("/api/sessions/s/entries?limit=%d&cursor=%s", limit, cursor), "").into(t, 200, &log)
+			for _, e := range log.Entries {
+				if e.Index != seen {
+					t.Errorf("limit %d: entry %d, want %d", limit, e.Index, seen)
+				}
+				seen++
+			}
+			if len(log.Entries) > limit || log.Session.Name != "s" || page > pages {
+				t.Fatalf("limit %d: page %d is %+v", limit, page, log)
+			}
+			if cursor = log.NextCursor; cursor == "" {
+				break
+			}
+		}
+		if seen != entries {
+			t.Errorf("limit %d: %d entries, want %d", limit, seen, entries)
+		}
+	}
+	for _, query := range []string{"?limit=0", "?limit=1001", "?cursor=x", "?cursor=-1"} {
+		if a := s.do("GET", "/api/sessions/s/entries"+query, ""); a.StatusCode != 400 {
+			t.Errorf("%s: %d %s", query, a.StatusCode, a.body)
+		}
 	}
 }

@@ -37,7 +37,7 @@ func (a *api) setCounts(ctx context.Context, tenant string, data *pages.LandingD
 	if err != nil {
 		return
 	}
-	sessions, err := a.q.Sessions(ctx, tenant)
+	sessions, _, err := a.q.SessionNames(ctx, tenant, maxListLimit, "")
 	if err != nil {
 		return
 	}

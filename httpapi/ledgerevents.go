@@ -111,8 +111,14 @@ func (a *api) listEvents(ctx context.Context, in *eventsInput) (*streamed, error
 	if reader.after > edge {
 		return nil, invalid("after", "after is %d, but the ledger ends at %d: the position is from another ledger", reader.after, edge)
 	}
+	isPage := !in.Follow && wantsHTML(r.header.Values("Accept")) // shows positions, of which it reads few
+	if !isPage {
+		if err := a.skipUnselected(ctx, reader.selector, &reader.after, edge); err != nil {
+			return nil, err
+		}
+	}
 	switch {
-	case !in.Follow && wantsHTML(r.header.Values("Accept")):
+	case isPage:
 		removed := a.removal().UpTo()
 		return stream(func(w http.ResponseWriter, _ *http.Request) {
 			if err := reader.browse(ctx, w, r.query, removed, edge); err != nil {
@@ -141,6 +147,19 @@ func (a *api) selector(sel events.Selection) *events.Selector {
 	return &events.Selector{Selection: sel, SessionOf: func(ctx context.Context, seq uint64, execution string) ([]string, error) {
 		return a.sessionOf(ctx, sel.Tenant, seq, execution)
 	}}
+}
+
+// skipUnselected advances a position, up to edge, over events that come before the first event
+// of the selected execution or session. It does nothing for one that the projections do not know.
+func (a *api) skipUnselected(ctx context.Context, sel *events.Selector, after *uint64, edge uint64) error {
+	if sel.Execution == "" && sel.Session == "" {
+		return nil
+	}
+	first, err := a.q.FirstPosition(ctx, sel.Tenant, sel.Execution, sel.Session)
+	if first > 0 {
+		*after = max(*after, min(first-1, edge))
+	}
+	return err
 }
 
 // eventReader reads the ledger for one request.

@@ -26,7 +26,7 @@ type Commands interface {
 	SetTags(ctx context.Context, tenant, heap string, tags map[string]string, actor events.Actor) (uint64, error)
 	DeleteTags(ctx context.Context, tenant, heap string, keys []string, actor events.Actor) (uint64, error)
 	MoveTags(ctx context.Context, tenant, from, to string, actor events.Actor) (ledger.MovedTags, error)
-	EachEvent(ctx context.Context, tenant, execution string, fn func(events.Event) error) error
+	EachEvent(ctx context.Context, tenant, execution string, after uint64, fn func(events.Event) error) error
 	Requested(ctx context.Context, tenant, execution string) (position uint64, err error)
 	// Files returns the files of an execution as JSON.
 	Files(ctx context.Context, tenant, execution string, fits func(size int64) error) ([]byte, error)
@@ -68,12 +68,17 @@ type Heaps interface {
 
 // Sessions is the read side of sessions of every kind.
 type Sessions interface {
-	Sessions(ctx context.Context, tenant string) ([]string, error)
+	// SessionNames returns the sorted names of named sessions with entries. limit is 0 for all;
+	// after is the next of the previous page.
+	SessionNames(ctx context.Context, tenant string, limit int, after string) (names []string, next string, err error)
 	SessionList(ctx context.Context, tenant string, f projections.SessionFilter) (projections.SessionPage, error)
 	ResolveSession(ctx context.Context, tenant, text string) (projections.Session, error)
-	ForEachEntry(ctx context.Context, tenant string, of projections.Session, fn func(projections.Entry) error) error
+	ForEachEntry(ctx context.Context, tenant string, of projections.Session, from int64, fn func(projections.Entry) error) error
 	SessionMoments(ctx context.Context, tenant string, of projections.Session, limit int) ([]projections.SessionMoment, error)
 	SessionsOfExecution(ctx context.Context, tenant, execution string) ([]string, error)
+	// FirstPosition returns the position of the first event about an execution or of a session,
+	// whichever is later, or 0 if it is not known.
+	FirstPosition(ctx context.Context, tenant, execution, session string) (uint64, error)
 	// WasAgentSession reports whether an ACP session exists, or existed until it was deleted.
 	WasAgentSession(ctx context.Context, tenant, id string) (bool, error)
 }

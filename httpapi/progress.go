@@ -253,7 +253,11 @@ func (b *body) WriteTo(w io.Writer) (int64, error) {
 	}
 	b.held = buf
 	var done int64
-	piece := make([]byte, writePiece)
+	size := int64(writePiece)
+	if b.length >= 0 {
+		size = min(size, b.length+1) // one more byte than the body, to meet its end
+	}
+	piece := make([]byte, size)
 	for {
 		n, err := b.Read(piece)
 		if grow := b.taken - int64(buf.Len()); buf.Available() < n && grow > 0 {

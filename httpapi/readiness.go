@@ -7,7 +7,7 @@ import (
 )
 
 // readyShareTime is the time for which the result of a readiness check is shared. The check
-// queries each volume of the ledger, and clients without a token may request it.
+// sends requests to the NATS server, and clients without a token may request it.
 const readyShareTime = 100 * time.Millisecond
 
 // sharedCheck runs a check once for the requests that need it at about the same time.

@@ -155,6 +155,9 @@ func (a *api) newReplay(ctx context.Context, in *ReplayInput) (*replay, error) {
 		}
 		re.after = n
 	}
+	if err := a.skipUnselected(ctx, re.selector, &re.after, re.edge); err != nil {
+		return nil, err
+	}
 	return re, re.selectRuns(ctx, in, session)
 }
 
@@ -169,7 +172,7 @@ func (re *replay) selectRuns(ctx context.Context, in *ReplayInput, session proje
 		id    string
 	}
 	var runs []run
-	err := re.a.q.ForEachEntry(ctx, re.r.tenant, session, func(e projections.Entry) error {
+	err := re.a.q.ForEachEntry(ctx, re.r.tenant, session, 0, func(e projections.Entry) error {
 		runs = append(runs, run{e.Index, e.ExecutionID})
 		return nil
 	})
@@ -208,7 +211,7 @@ func (re *replay) selectRuns(ctx context.Context, in *ReplayInput, session proje
 }
 
 // maxLookups bounds the runs whose requests are looked up to find the first position.
-// With more runs, the replay reads the ledger from its beginning.
+// With more runs, the replay reads the ledger from the first event of the session.
 const maxLookups = 200
 
 func (re *replay) wants(ctx context.Context, e events.Event) (bool, error) {

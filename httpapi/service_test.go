@@ -36,7 +36,9 @@ type quietQueries struct{ noQueries }
 func (quietQueries) Executions(context.Context, string, projections.ExecutionFilter) (projections.ExecutionPage, error) {
 	return projections.ExecutionPage{}, nil
 }
-func (quietQueries) Sessions(context.Context, string) ([]string, error) { return []string{"a"}, nil }
+func (quietQueries) SessionNames(context.Context, string, int, string) ([]string, string, error) {
+	return []string{"a"}, "", nil
+}
 
 // A page loads no other resource, and its policy allows its style.
 func TestPagesAreSelfContained(t *testing.T) {

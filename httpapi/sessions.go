@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -19,7 +20,7 @@ func (a *api) sessionRoutes(r *router) {
 	register(r, markHeavy(huma.Operation{
 		OperationID: "list-sessions", Method: http.MethodGet, Path: "/api/sessions", Tags: []string{tagSessions},
 		Summary:     "List sessions",
-		Description: "Without kind: the sorted names of named sessions with entries. With kind: also items, the sessions of that kind or of all kinds, the last used first.",
+		Description: "Without kind: the sorted names of named sessions with entries, all of them or in pages. With kind: also items, the sessions of that kind or of all kinds, the last used first, in pages; each page has all names unless names is false.",
 	}), []int{http.StatusBadRequest}, a.sessions)
 	r.bounds(http.MethodGet, "/api/sessions", "limit", 1, projections.MaxListLimit, nil)
 	register(r, markHeavy(huma.Operation{
@@ -33,6 +34,7 @@ func (a *api) sessionRoutes(r *router) {
 			" For an unknown name, the log has no entries. The response is written while it is read: an error ends the connection.",
 		Responses: map[string]*huma.Response{"200": {Description: "The log.", Content: map[string]*huma.MediaType{"application/json": mediaOf[sessionLog](r)}}},
 	}), []int{http.StatusBadRequest, http.StatusNotFound, http.StatusConflict}, a.entries)
+	r.bounds(http.MethodGet, "/api/sessions/{name}/entries", "limit", 1, maxListLimit, nil)
 	a.turnRoutes(r)
 	a.resetRoutes(r)
 }
@@ -107,9 +109,10 @@ func (f sessionFilter) restrict(to *projections.ExecutionFilter) {
 
 type sessionsInput struct {
 	Reading
-	Kind   string        `query:"kind" enum:"all,named,logical,acp" doc:"Kind of the sessions in items; without it there are no items."`
-	Limit  optional[int] `query:"limit" doc:"With kind: maximum number of items; default 100."`
-	Cursor string        `query:"cursor" doc:"With kind: next_cursor of the previous page."`
+	Kind   string         `query:"kind" enum:"all,named,logical,acp" doc:"Kind of the sessions in items; without it there are no items."`
+	Names  optional[bool] `query:"names" doc:"With kind: false leaves the names out of sessions. Default: true."`
+	Limit  optional[int]  `query:"limit" doc:"Maximum number of items, or of names without kind. Default: 100 items, all names."`
+	Cursor string         `query:"cursor" doc:"next_cursor of the previous page."`
 }
 
 type sessionsAnswer struct{ Body sessionList }
@@ -123,8 +126,8 @@ type sessionList struct {
 func (a *api) sessions(ctx context.Context, in *sessionsInput) (*sessionsAnswer, error) {
 	f := projections.SessionFilter{Cursor: in.Cursor}
 	switch {
-	case in.Kind == "" && (in.Limit.Set || in.Cursor != ""):
-		return nil, invalid("kind", "limit and cursor need kind: all, named, logical or acp")
+	case in.Kind == "" && in.Names.Set:
+		return nil, invalid("kind", "names needs kind: all, named, logical or acp")
 	case in.Kind != "" && !slices.Contains([]string{"all", "named", "logical", "acp"}, in.Kind):
 		return nil, invalid("kind", `kind must be all, named, logical or acp, not "%s"`, ledger.Excerpt(in.Kind))
 	case in.Kind != "all":
@@ -139,16 +142,19 @@ func (a *api) sessions(ctx context.Context, in *sessionsInput) (*sessionsAnswer,
 	if err := a.waitForPosition(ctx, in.Reading); err != nil {
 		return nil, err
 	}
-	names, err := a.q.Sessions(ctx, requestOf(ctx).tenant)
-	if err != nil {
-		return nil, err
-	}
-	out := &sessionsAnswer{}
-	out.Body.Sessions = append([]string{}, names...)
+	tenant, out := requestOf(ctx).tenant, &sessionsAnswer{}
+	out.Body.Sessions = []string{}
+	var err error
 	if in.Kind == "" {
-		return out, nil
+		out.Body.Sessions, out.Body.NextCursor, err = a.q.SessionNames(ctx, tenant, in.Limit.or(0), in.Cursor)
+		return out, err
 	}
-	page, err := a.q.SessionList(ctx, requestOf(ctx).tenant, f)
+	if in.Names.or(true) {
+		if out.Body.Sessions, _, err = a.q.SessionNames(ctx, tenant, 0, ""); err != nil {
+			return nil, err
+		}
+	}
+	page, err := a.q.SessionList(ctx, tenant, f)
 	out.Body.Items, out.Body.NextCursor = &page.Items, page.NextCursor
 	return out, err
 }
@@ -202,17 +208,24 @@ var entryFields = map[string]func(*entry, *projections.Entry){
 type entriesInput struct {
 	Reading
 	OneSession
-	Fields string `query:"fields" doc:"Only these fields, separated by commas: index, execution_id, status, input_heap, output_heap, code, timestamp, artifacts."`
+	Limit  optional[int] `query:"limit" doc:"Maximum number of entries."`
+	Cursor string        `query:"cursor" doc:"next_cursor of the previous page."`
+	Fields string        `query:"fields" doc:"Only these fields, separated by commas: index, execution_id, status, input_heap, output_heap, code, timestamp, artifacts."`
 }
 
 // sessionLog documents the response, which is written in pieces.
 type sessionLog struct {
-	Entries []entry              `json:"entries"`
-	Session *projections.Session `json:"session,omitempty" doc:"The session that name identifies; absent if there is none."`
+	Entries    []entry              `json:"entries"`
+	Session    *projections.Session `json:"session,omitempty" doc:"The session that name identifies; absent if there is none."`
+	NextCursor string               `json:"next_cursor,omitempty"`
 }
 
 func (a *api) entries(ctx context.Context, in *entriesInput) (*streamed, error) {
 	fields, f := fieldNames(in.Fields)
+	if f != nil {
+		return nil, f
+	}
+	limit, from, f := in.page()
 	if f != nil {
 		return nil, f
 	}
@@ -229,24 +242,49 @@ func (a *api) entries(ctx context.Context, in *entriesInput) (*streamed, error) 
 	return stream(func(w http.ResponseWriter, r *http.Request) {
 		list := startArray(w, r)
 		list.prefix = `{"entries":[`
-		err := a.q.ForEachEntry(ctx, requestOf(ctx).tenant, s, func(from projections.Entry) error {
+		var next string
+		err := a.q.ForEachEntry(ctx, requestOf(ctx).tenant, s, from, func(from projections.Entry) error {
+			if limit == 0 {
+				next = `,"next_cursor":"` + strconv.FormatInt(from.Index, 10) + `"`
+				return errPageComplete
+			}
+			limit--
 			var e entry
 			for _, name := range fields {
 				entryFields[name](&e, &from)
 			}
 			return list.add(e)
 		})
-		if err == nil {
+		if err == nil || errors.Is(err, errPageComplete) {
 			// ForEachEntry waits for the entries of ended runs. These entries change the session,
 			// so the session is read again.
 			if s, err = a.session(ctx, s.SessionID); err == nil {
 				var raw bytes.Buffer
 				err = encoder(&raw).Encode(s)
-				list.suffix = `],"session":` + strings.TrimSuffix(raw.String(), "\n") + "}\n"
+				list.suffix = `],"session":` + strings.TrimSuffix(raw.String(), "\n") + next + "}\n"
 			}
 		}
 		a.endArray(ctx, list, err)
 	}), nil
+}
+
+// page returns the maximum number of entries, negative without one, and the index of the first.
+func (in *entriesInput) page() (limit int, from int64, f *failure) {
+	limit = -1
+	if in.Limit.Set {
+		if f := checkRange("limit", in.Limit.Value, 1, maxListLimit); f != nil {
+			return 0, 0, f
+		}
+		limit = in.Limit.Value
+	}
+	if in.Cursor != "" {
+		n, err := strconv.ParseInt(in.Cursor, 10, 64)
+		if err != nil || n < 0 {
+			return 0, 0, invalid("cursor", `cursor must be the next_cursor of a page, not "%s"`, ledger.Excerpt(in.Cursor))
+		}
+		from = n
+	}
+	return limit, from, nil
 }
 
 func fieldNames(list string) ([]string, *failure) {

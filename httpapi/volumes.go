@@ -32,14 +32,15 @@ const nothingToSeal = "the active volume holds only its opening event; seal it a
 
 // Volume describes a volume of the ledger.
 type Volume struct {
-	Volume  int     `json:"volume" doc:"Number of the volume, from 1."`
-	Stream  string  `json:"stream" doc:"JetStream stream of the volume."`
-	First   uint64  `json:"first" doc:"Position of the first event."`
-	Last    uint64  `json:"last" doc:"Position of the last event; first - 1 while there is none."`
-	Bytes   *uint64 `json:"bytes" nullable:"true" doc:"Size of the events of all tenants on disk in bytes; null if the caller is not the operator."`
-	Sealed  bool    `json:"sealed" doc:"True if the volume is sealed: it takes no more events."`
-	FirstAt *string `json:"first_at" nullable:"true" doc:"Time when the first event was stored; null while there is none."`
-	LastAt  *string `json:"last_at" nullable:"true" doc:"Time when the last event was stored; null while there is none, and if the caller is not the operator."`
+	Volume   int     `json:"volume" doc:"Number of the volume, from 1."`
+	Stream   string  `json:"stream" doc:"JetStream stream of the volume. It does not exist if the volume is archived."`
+	First    uint64  `json:"first" doc:"Position of the first event."`
+	Last     uint64  `json:"last" doc:"Position of the last event; first - 1 while there is none."`
+	Bytes    *uint64 `json:"bytes" nullable:"true" doc:"Size of the events of all tenants on disk in bytes; null if the caller is not the operator."`
+	Sealed   bool    `json:"sealed" doc:"True if the volume is sealed: it takes no more events."`
+	Archived bool    `json:"archived" doc:"True if the volume is an archive and no stream any more. bytes is then the size of the archive."`
+	FirstAt  *string `json:"first_at" nullable:"true" doc:"Time when the first event was stored; null while there is none."`
+	LastAt   *string `json:"last_at" nullable:"true" doc:"Time when the last event was stored; null while there is none, and if the caller is not the operator."`
 }
 
 const volumesPath = "/api/ledger/volumes"
@@ -48,7 +49,7 @@ func (a *api) volumeRoutes(r *router) {
 	register(r, huma.Operation{
 		OperationID: "list-volumes", Method: http.MethodGet, Path: volumesPath, Tags: []string{tagLedger},
 		Summary:     "List the volumes of the ledger",
-		Description: "The ledger is stored in volumes. Each is a stream that starts where the one before it ends. Positions are counted over all volumes; only the newest one takes events. The size and the time of the last event are for operators: tokens of the tenant default with the scopes read and admin.",
+		Description: "The ledger is stored in volumes. Each starts where the one before it ends. Positions are counted over all volumes; only the newest one takes events. The newest ones are streams; older ones are archives, which NATS consumers cannot read. The size and the time of the last event are for operators: tokens of the tenant default with the scopes read and admin.",
 	}, nil, a.listVolumes)
 	register(r, huma.Operation{
 		OperationID: "seal-volume", Method: http.MethodPost, Path: volumesPath + "/seal", Tags: []string{tagLedger},
@@ -144,7 +145,7 @@ func (a *api) sealVolume(ctx context.Context, _ *struct{}) (*sealAnswer, error) 
 }
 
 func showVolume(v events.VolumeInfo) Volume {
-	shown := Volume{Volume: int(v.Number), Stream: v.Number.Stream(), First: v.First, Last: v.Last, Bytes: &v.Bytes, Sealed: v.Sealed}
+	shown := Volume{Volume: int(v.Number), Stream: v.Number.Stream(), First: v.First, Last: v.Last, Bytes: &v.Bytes, Sealed: v.Sealed, Archived: v.Archived}
 	if !v.Began.IsZero() {
 		began, ended := events.FormatTime(v.Began), events.FormatTime(v.Ended)
 		shown.FirstAt, shown.LastAt = &began, &ended

@@ -4,75 +4,56 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"daybook/events"
 )
 
-// CollectHeaps records that heaps of a tenant are collected. The heaps MUST share a
-// subject, which is the first two characters of their keys, and a Decided position.
-// CollectHeaps skips a heap if any later event about it exists, such as a tag edit,
-// because the decision did not take the event into account. It calls recorded with the
-// position of each event once the event is on disk, in the order of the list. It is not
-// idempotent: a heap collected twice is recorded twice.
+// CollectHeaps records that heaps of a tenant are collected. It skips a heap if any event
+// about it is stored after its Decided position, such as a tag edit, because the decision did
+// not take the event into account. It calls recorded with the position of each event once the
+// event is on disk, in the order of the list. It is not idempotent: a heap collected twice is
+// recorded twice.
 func (l *Ledger) CollectHeaps(ctx context.Context, tenant string, list []events.HeapCollected, recorded func(heap string, seq uint64)) error {
-	if len(list) == 0 {
-		return nil
-	}
 	if err := checkTenant(tenant); err != nil {
 		return err
 	}
-	waiting := make(map[string]bool, len(list))
 	for i := range list {
-		if err := checkHeap(list[i].Heap); err != nil {
-			return err
-		}
-		if list[i].Heap[:2] != list[0].Heap[:2] || list[i].Decided != list[0].Decided {
-			return fmt.Errorf("collect heaps %s and %s together: they differ in subject or decision", list[0].Heap, list[i].Heap)
-		}
-		waiting[list[i].Heap] = true
-	}
-	doing := "collect heaps"
-	unlock, err := l.heaps.lock(ctx, tenant+" "+list[0].Heap[:2])
-	if err != nil {
-		return unavailable(doing, err)
-	}
-	defer unlock()
-	seen, position := list[0].Decided, uint64(0)
-	readNew := func() error {
-		last, err := l.store.Each(ctx, events.HeapSubject(tenant, list[0].Heap), seen, func(e events.Event) error {
-			delete(waiting, e.About())
-			return nil
-		})
-		if err == nil {
-			seen, position = max(seen, last), last
-		}
-		return err
-	}
-	if err := readNew(); err != nil {
-		return unavailable(doing, err)
-	}
-	for i := range list {
-		d := &list[i]
-		err := retry(ctx, doing, func() error {
-			if !waiting[d.Heap] {
-				return nil
-			}
-			seq, err := l.store.Append(ctx, l.newEvent(tenant, "", d), int64(position))
-			switch {
-			case errors.Is(err, events.ErrConflict):
-				return errors.Join(err, readNew())
-			case err != nil:
-				return err
-			}
-			seen, position = seq, seq
-			recorded(d.Heap, seq)
-			return nil
-		})
+		seq, err := l.collectHeap(ctx, tenant, &list[i])
 		if err != nil {
 			return err
 		}
+		if seq != 0 {
+			recorded(list[i].Heap, seq)
+		}
 	}
 	return nil
+}
+
+// collectHeap returns the position of the recorded event, or 0 for a heap that is skipped.
+func (l *Ledger) collectHeap(ctx context.Context, tenant string, d *events.HeapCollected) (seq uint64, err error) {
+	if err := checkHeap(d.Heap); err != nil {
+		return 0, err
+	}
+	doing := "collect heap " + d.Heap
+	unlock, err := l.heaps.lock(ctx, tenant+" "+d.Heap)
+	if err != nil {
+		return 0, unavailable(doing, err)
+	}
+	defer unlock()
+	err = retry(ctx, doing, func() error {
+		last, newer, err := l.store.LastWithOther(ctx, events.HeapSubject(tenant, d.Heap), events.HeapBucketSubject(tenant, d.Heap))
+		if err != nil || last.Seq > d.Decided {
+			return err
+		}
+		meanwhile, err := l.readHeapEvents(ctx, tenant, d.Heap, d.Decided, last, newer)
+		if err != nil || len(meanwhile) > 0 {
+			return err
+		}
+		seq, err = l.store.Append(ctx, l.newEvent(tenant, "", d), int64(last.Seq))
+		return err
+	})
+	return seq, err
 }
 
 // ExplainRemoval returns why a recorded heap is no longer in the blob store, as a
@@ -82,7 +63,7 @@ func (l *Ledger) CollectHeaps(ctx context.Context, tenant string, list []events.
 // heap, and the error is events.ErrDamaged.
 func (l *Ledger) ExplainRemoval(ctx context.Context, tenant, heap string) error {
 	doing := "look up why heap " + heap + " was removed"
-	edits, _, err := l.heapEvents(ctx, tenant, heap)
+	collected, err := l.lastCollection(ctx, tenant, heap)
 	if err != nil {
 		return unavailable(doing, err)
 	}
@@ -94,13 +75,8 @@ func (l *Ledger) ExplainRemoval(ctx context.Context, tenant, heap string) error 
 	if lost != 0 {
 		why = &events.LostError{What: "heap " + heap, Seq: lost}
 	}
-	for i := len(edits) - 1; i >= 0; i-- {
-		if edits[i].Type == events.TypeHeapCollected {
-			if edits[i].Seq > lost {
-				why = events.Collected(heap, edits[i].Seq, edits[i].Time)
-			}
-			break
-		}
+	if collected.Seq > lost {
+		why = events.Collected(heap, collected.Seq, collected.Time)
 	}
 	if why == nil {
 		removed := l.store.Removed() // may have had the event
@@ -110,4 +86,23 @@ func (l *Ledger) ExplainRemoval(ctx context.Context, tenant, heap string) error 
 		why = removed.Gone("heap " + heap + " is not stored any more, and the event that records why was")
 	}
 	return &Error{Code: CodeGone, Field: "heap", Message: why.Error() + "; continue from another heap, or start without one", Err: why}
+}
+
+// lastCollection returns the newest collected event of a heap, or the zero event. The event is
+// usually the last one about the heap.
+func (l *Ledger) lastCollection(ctx context.Context, tenant, heap string) (events.Event, error) {
+	last, newer, err := l.store.LastWithOther(ctx, events.HeapSubject(tenant, heap), events.HeapBucketSubject(tenant, heap))
+	if err != nil || last.Type == events.TypeHeapCollected && newer == 0 {
+		return last, err
+	}
+	list, err := l.readHeapEvents(ctx, tenant, heap, 0, last, newer)
+	if err != nil {
+		return events.Event{}, err
+	}
+	for _, e := range slices.Backward(list) {
+		if e.Type == events.TypeHeapCollected {
+			return e, nil
+		}
+	}
+	return events.Event{}, nil
 }

@@ -53,7 +53,8 @@
 //   - interrupt.go: ends a run that must not be run again: its client's process exited, later
 //     events were lost, or its request cannot be read
 //   - tags.go: sets and deletes tags of heaps; decides which edit is in force
-//   - tagged.go: caches tag edits
+//   - heapevents.go: reads the events about a heap, which are on the heap's subject, or on the
+//     one of an earlier version
 //   - collect.go: records collected heaps, except those used since the decision; explains why
 //     a heap is no longer stored
 //   - logicalsession.go: opens a logical session, or finds the one of an intent; derives the
@@ -68,7 +69,7 @@
 //   - expand.go: adds catalog entries to a session
 //   - continuity.go: decides whether the state of a session can continue when it is expanded;
 //     records a break
-//   - refs.go: assigns and resolves short names of sessions
+//   - refs.go: assigns, resolves and caches short names of sessions
 //   - agents.go: opens ACP sessions; limits and records their settings and prompts, and the
 //     permissions that acp decides
 package ledger

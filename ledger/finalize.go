@@ -57,7 +57,7 @@ func (l *Ledger) recordRunTags(ctx context.Context, r Request, terminal events.E
 		return nil
 	}
 	// The tag edit of the run is stored after its terminal event.
-	_, err := l.editTags(ctx, r.Tenant, heap.SHA256, terminal.Seq, func(edits []events.Event) (*events.HeapTagged, string) {
+	_, err := l.editTags(ctx, r.Tenant, heap.SHA256, wantedEdits(terminal.Seq), func(edits []events.Event) (*events.HeapTagged, string) {
 		for _, e := range edits {
 			if d, ok := e.Data.(*events.HeapTagged); ok && d.ExecutionID == r.ExecutionID {
 				return nil, ""

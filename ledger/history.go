@@ -14,7 +14,7 @@ import (
 // of it at a time.
 func (l *Ledger) History(ctx context.Context, tenant, execution string) ([]events.Event, error) {
 	var all []events.Event
-	err := l.EachEvent(ctx, tenant, execution, func(e events.Event) error {
+	err := l.EachEvent(ctx, tenant, execution, 0, func(e events.Event) error {
 		all = append(all, e)
 		return nil
 	})
@@ -24,10 +24,10 @@ func (l *Ledger) History(ctx context.Context, tenant, execution string) ([]event
 	return all, nil
 }
 
-// EachEvent calls fn with the recorded events of an execution, control and output
-// events, in ledger order. The error is CodeNotFound for an unknown execution, before
+// EachEvent calls fn with the recorded events of an execution after a position, control and
+// output events, in ledger order. The error is CodeNotFound for an unknown execution, before
 // the first call. An error of fn is returned unchanged.
-func (l *Ledger) EachEvent(ctx context.Context, tenant, execution string, fn func(events.Event) error) error {
+func (l *Ledger) EachEvent(ctx context.Context, tenant, execution string, after uint64, fn func(events.Event) error) error {
 	if err := checkTenant(tenant); err != nil {
 		return err
 	}
@@ -35,7 +35,7 @@ func (l *Ledger) EachEvent(ctx context.Context, tenant, execution string, fn fun
 		return unknownExecutionError(execution)
 	}
 	var failed error
-	err := l.store.ExecutionEvents(ctx, tenant, execution, func(e events.Event) error {
+	err := l.store.ExecutionEvents(ctx, tenant, execution, after, func(e events.Event) error {
 		failed = fn(e)
 		return failed
 	})
@@ -54,7 +54,7 @@ func (l *Ledger) EachEvent(ctx context.Context, tenant, execution string, fn fun
 // CodeNotFound for an unknown execution.
 func (l *Ledger) Requested(ctx context.Context, tenant, execution string) (position uint64, err error) {
 	errFirst := errors.New("found")
-	err = l.EachEvent(ctx, tenant, execution, func(e events.Event) error {
+	err = l.EachEvent(ctx, tenant, execution, 0, func(e events.Event) error {
 		position = e.Seq
 		return errFirst
 	})
@@ -72,7 +72,7 @@ func (l *Ledger) Requested(ctx context.Context, tenant, execution string) (posit
 func (l *Ledger) Files(ctx context.Context, tenant, execution string, fits func(size int64) error) ([]byte, error) {
 	errFirst := errors.New("found")
 	var requested *events.ExecutionRequested
-	err := l.EachEvent(ctx, tenant, execution, func(e events.Event) error {
+	err := l.EachEvent(ctx, tenant, execution, 0, func(e events.Event) error {
 		requested, _ = e.Data.(*events.ExecutionRequested)
 		return errFirst
 	})

@@ -28,12 +28,15 @@ type Histories interface {
 	// Execution returns the requested event of an execution and then its other control
 	// events, without output. It returns no events for an unknown execution.
 	Execution(ctx context.Context, tenant, execution string) ([]events.Event, error)
-	// ExecutionEvents calls fn with every event of an execution that was stored before
-	// the call, including output, in order. The error is events.ErrNotFound if there are
-	// none.
-	ExecutionEvents(ctx context.Context, tenant, execution string, fn func(events.Event) error) error
+	// ExecutionEvents calls fn with every event of an execution after a position that was
+	// stored before the call, including output, in order. The error is events.ErrNotFound if
+	// the execution has none.
+	ExecutionEvents(ctx context.Context, tenant, execution string, after uint64, fn func(events.Event) error) error
 	// Last returns the newest event on a subject, or events.ErrNotFound.
 	Last(ctx context.Context, subject string) (events.Event, error)
+	// LastWithOther returns the newest event on a subject, or the zero Event, and the
+	// position of the newest event on another subject if that is newer (0: it is not).
+	LastWithOther(ctx context.Context, subject, other string) (last events.Event, newer uint64, err error)
 	// Next returns the first event on a subject stored after a position, or
 	// events.ErrNotFound.
 	Next(ctx context.Context, subject string, after uint64) (events.Event, error)
@@ -169,13 +172,13 @@ type Ledger struct {
 	store Store
 	opts  Options
 	// sessions and heaps serialize, within this process, the writers of the entries of
-	// one session and of the tag edits on one subject. They avoid conflicts and keep
+	// one session and of the tag edits of one heap. They avoid conflicts and keep
 	// entries in the order of terminal events. Correctness depends on expected positions
 	// only.
 	sessions, heaps keyedLocks
-	// heads and edits are caches.
+	// heads and refs are caches.
 	heads headCache
-	edits editCache
+	refs  refCache
 }
 
 // New returns a Ledger that uses store. It starts nothing.

@@ -2,6 +2,7 @@ package ledger_test
 
 import (
 	"context"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -172,6 +173,68 @@ func TestExpandForAnotherPrincipal(t *testing.T) {
 	got, err := b.ExpandSession(t.Context(), one)
 	if err != nil || got.BreakReason != ledger.BreakPrincipalChanged || !got.NewSymbolSpace || got.StateLost {
 		t.Errorf("for another principal %+v, %v", got, err)
+	}
+}
+
+// The short names of a holder are read once, however many clients share the holder, and those
+// that another process assigns are found.
+func TestRefsAreReadOnce(t *testing.T) {
+	t.Parallel()
+	b := openTestLedger(t, ledger.Options{})
+	requests, read := 0, 0
+	l := ledger.New(countedReads{b.store, &requests, &read}, ledger.Options{})
+	holder := events.Hash([]byte("anonymous"))
+	const sessions = 40
+	for i := range sessions {
+		session, want := events.Hash([]byte(strconv.Itoa(i))), "s"+strconv.Itoa(i)
+		assigning := []*ledger.Ledger{l, b.Ledger}[i%2]
+		if ref, _, err := assigning.AssignRef(t.Context(), tenant, holder, session); err != nil || ref != want {
+			t.Fatalf("%s, %v; want %s", ref, err, want)
+		}
+		if again, seq, err := l.AssignRef(t.Context(), tenant, holder, session); err != nil || again != want || seq != 0 {
+			t.Fatalf("assigned again: %s at %d, %v; want %s", again, seq, err, want)
+		}
+		if got, err := l.ResolveRef(t.Context(), tenant, holder, want); err != nil || got != session {
+			t.Fatalf("%s names session %s, %v", want, got, err)
+		}
+	}
+	if read != sessions {
+		t.Errorf("%d events were read for %d short names", read, sessions)
+	}
+}
+
+// Concurrent calls assign each session one short name.
+func TestConcurrentRefs(t *testing.T) {
+	t.Parallel()
+	b := openTestLedger(t, ledger.Options{})
+	holder := events.Hash([]byte("anonymous"))
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	refs := map[string]map[string]bool{}
+	for i := range 24 {
+		wg.Go(func() {
+			session := events.Hash([]byte(strconv.Itoa(i % 8)))
+			ref, _, err := b.AssignRef(t.Context(), tenant, holder, session)
+			if err != nil {
+				t.Error(err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if refs[session] == nil {
+				refs[session] = map[string]bool{}
+			}
+			refs[session][ref] = true
+		})
+	}
+	wg.Wait()
+	all := map[string]bool{}
+	for session, of := range refs {
+		for ref := range of {
+			if len(of) != 1 || all[ref] {
+				t.Errorf("session %s has the names %v", session, of)
+			}
+			all[ref] = true
+		}
 	}
 }
 

@@ -29,7 +29,7 @@ var (
 	alice  = events.Actor{Principal: "alice", Transport: "http"}
 	robot  = ledger.Start{Runner: "runner-1", Engine: events.Engine{ID: "engine-a", V8Version: "13.6"}}
 	heapA  = strings.Repeat("a", 64)
-	heapB  = "aa" + strings.Repeat("b", 62) // shares heapA's subject
+	heapB  = "aa" + strings.Repeat("b", 62) // earlier versions recorded its tags on the subject of heapA's
 	engine = "engine-a"
 )
 
@@ -125,7 +125,7 @@ func (b *testLedger) entries(session string) []*events.SessionEntryRecorded {
 func (b *testLedger) edits(heap string) []*events.HeapTagged {
 	b.t.Helper()
 	var out []*events.HeapTagged
-	_, err := b.store.EachAbout(b.t.Context(), events.HeapSubject(tenant, heap), heap, 0, func(e events.Event) error {
+	_, err := b.store.Each(b.t.Context(), events.HeapSubject(tenant, heap), 0, func(e events.Event) error {
 		out = append(out, e.Data.(*events.HeapTagged))
 		return nil
 	})

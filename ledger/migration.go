@@ -22,12 +22,25 @@ func (l *Ledger) Migration(ctx context.Context, tenant, heap, engineID string) (
 	if err := checkTenant(tenant); err != nil {
 		return found, err
 	}
-	_, err := l.store.EachAbout(ctx, events.MigrationSubject(tenant, heap), heap, 0, func(e events.Event) error {
+	take := func(e events.Event) error {
 		if d, ok := e.Data.(*events.HeapMigrated); ok && d.Heap == heap && d.Engine.ID == engineID {
 			found = Migration{e.Seq, *d}
 		}
 		return nil
-	})
+	}
+	subject, bucket := events.MigrationSubject(tenant, heap), events.MigrationBucketSubject(tenant, heap)
+	last, newer, err := l.store.LastWithOther(ctx, subject, bucket)
+	if err == nil {
+		err = take(last)
+	}
+	if err == nil && last.Seq > 0 && found.Seq == 0 { // the last verdict is about another engine
+		_, err = l.store.Each(ctx, subject, 0, take)
+	}
+	// Earlier versions recorded verdicts on a subject that heaps shared. It is read only if it may
+	// have the newest one.
+	if err == nil && (newer > 0 || found.Seq != last.Seq) {
+		_, err = l.store.EachAbout(ctx, bucket, heap, found.Seq, take)
+	}
 	switch {
 	case err != nil && !errors.Is(err, events.ErrNotFound):
 		return found, unavailable("read the migrations of heap "+heap, err)

@@ -54,7 +54,7 @@ type tagMove struct {
 // try adds the tags and deletes them. The error is events.ErrConflict if the tags of the heap
 // from changed between the two.
 func (m *tagMove) try(ctx context.Context) error {
-	edits, _, err := m.l.editsAfter(ctx, m.tenant, m.from, 0)
+	edits, _, err := m.l.readEdits(ctx, m.tenant, m.from, allEdits)
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (m *tagMove) try(ctx context.Context) error {
 		return err
 	}
 	changed := false
-	seq, err := m.l.editTags(ctx, m.tenant, m.from, m.l.edits.beforeNewest(m.tenant, m.from), func(edits []events.Event) (*events.HeapTagged, string) {
+	seq, err := m.l.editTags(ctx, m.tenant, m.from, editsInForce, func(edits []events.Event) (*events.HeapTagged, string) {
 		now, keyID := currentTags(edits)
 		if changed = !maps.Equal(now, tags); changed {
 			return nil, ""
@@ -93,7 +93,7 @@ func (m *tagMove) add(ctx context.Context, tags map[string]string, keyID string,
 			release()
 		}
 	}()
-	seq, err := m.l.editTags(ctx, m.tenant, m.to, 0, func(edits []events.Event) (*events.HeapTagged, string) {
+	seq, err := m.l.editTags(ctx, m.tenant, m.to, allEdits, func(edits []events.Event) (*events.HeapTagged, string) {
 		present, presentKeyID := currentTags(edits)
 		since := tagPositions(edits)
 		merged := maps.Clone(present)

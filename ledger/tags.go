@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"slices"
 	"strings"
 
 	"daybook/events"
@@ -27,9 +26,9 @@ func (l *Ledger) SetTags(ctx context.Context, tenant, heap string, tags map[stri
 		return 0, err
 	}
 	defer done()
-	after := l.edits.upTo(tenant, heap)
-	if keyID != "" {
-		after = l.edits.beforeNewest(tenant, heap)
+	which := editsInForce
+	if keyID == "" {
+		which = noEdits // the new tags do not depend on earlier ones
 	}
 	var releases []func()
 	defer func() {
@@ -37,9 +36,7 @@ func (l *Ledger) SetTags(ctx context.Context, tenant, heap string, tags map[stri
 			release()
 		}
 	}()
-	// Without encryption the new tags do not depend on earlier ones, so that known edits
-	// need not be read again.
-	return l.editClientTags(ctx, tenant, heap, after, func(edits []events.Event) (*events.HeapTagged, string) {
+	return l.editClientTags(ctx, tenant, heap, which, func(edits []events.Event) (*events.HeapTagged, string) {
 		d := &events.HeapTagged{
 			Heap:    heap,
 			Content: events.Plain(events.TagContent{Tags: tags}),
@@ -69,8 +66,7 @@ func (l *Ledger) SetTags(ctx context.Context, tenant, heap string, tags map[stri
 func (l *Ledger) DeleteTags(ctx context.Context, tenant, heap string, keys []string, actor events.Actor) (seq uint64, err error) {
 	ctx, answered := l.withAnswerDeadline(ctx)
 	defer answered(&err)
-	// The edits before the one in force need not be read again.
-	return l.editClientTags(ctx, tenant, heap, l.edits.beforeNewest(tenant, heap), func(edits []events.Event) (*events.HeapTagged, string) {
+	return l.editClientTags(ctx, tenant, heap, editsInForce, func(edits []events.Event) (*events.HeapTagged, string) {
 		tags, keyID := currentTags(edits)
 		before := len(tags)
 		if keys == nil {
@@ -93,19 +89,19 @@ func (l *Ledger) DeleteTags(ctx context.Context, tenant, heap string, keys []str
 
 // editClientTags is editTags for an edit that is made again if a shred destroyed the key of
 // the tags before it: it then finds these tags erased.
-func (l *Ledger) editClientTags(ctx context.Context, tenant, heap string, after uint64, edit func([]events.Event) (*events.HeapTagged, string)) (seq uint64, err error) {
-	seq, err = l.editTags(ctx, tenant, heap, after, edit)
+func (l *Ledger) editClientTags(ctx context.Context, tenant, heap string, which wantedEdits, edit func([]events.Event) (*events.HeapTagged, string)) (seq uint64, err error) {
+	seq, err = l.editTags(ctx, tenant, heap, which, edit)
 	if errors.Is(err, events.ErrShredded) {
-		seq, err = l.editTags(ctx, tenant, heap, after, edit)
+		seq, err = l.editTags(ctx, tenant, heap, which, edit)
 	}
 	return seq, err
 }
 
-// editTags records an edit of a heap's tags. It calls edit with the heap's edits stored
-// after a position. If another edit is stored before the append, the append fails and edit
-// is called again. edit returns nil if there is nothing to record, and the id of the key to
-// encrypt the tags under, or empty. The error is CodeGone if that key was destroyed.
-func (l *Ledger) editTags(ctx context.Context, tenant, heap string, after uint64, edit func([]events.Event) (d *events.HeapTagged, keyID string)) (seq uint64, err error) {
+// editTags records an edit of a heap's tags. It calls edit with some of the heap's edits.
+// If another edit is stored before the append, the append fails and edit is called again.
+// edit returns nil if there is nothing to record, and the id of the key to encrypt the tags
+// under, or empty. The error is CodeGone if that key was destroyed.
+func (l *Ledger) editTags(ctx context.Context, tenant, heap string, which wantedEdits, edit func([]events.Event) (d *events.HeapTagged, keyID string)) (seq uint64, err error) {
 	if err := checkTenant(tenant); err != nil {
 		return 0, err
 	}
@@ -113,14 +109,13 @@ func (l *Ledger) editTags(ctx context.Context, tenant, heap string, after uint64
 		return 0, err
 	}
 	doing := "edit the tags of heap " + heap
-	// Heaps with the same first two characters share a subject.
-	unlock, err := l.heaps.lock(ctx, tenant+" "+heap[:2])
+	unlock, err := l.heaps.lock(ctx, tenant+" "+heap)
 	if err != nil {
 		return 0, lockError(doing, err)
 	}
 	defer unlock()
 	err = retry(ctx, doing, func() error {
-		edits, position, err := l.editsAfter(ctx, tenant, heap, after)
+		edits, position, err := l.readEdits(ctx, tenant, heap, which)
 		if err != nil {
 			return err
 		}
@@ -142,46 +137,6 @@ func (l *Ledger) editTags(ctx context.Context, tenant, heap string, after uint64
 		return err
 	})
 	return seq, err
-}
-
-// editsAfter returns the edits of a heap's tags stored after a position, oldest
-// first, and the position of the last event on the heap's subject.
-func (l *Ledger) editsAfter(ctx context.Context, tenant, heap string, after uint64) (edits []events.Event, position uint64, err error) {
-	if after == 0 {
-		edits, position, err = l.heapEvents(ctx, tenant, heap)
-	} else {
-		position, err = l.store.Each(ctx, events.HeapSubject(tenant, heap), after, func(e events.Event) error {
-			if e.About() == heap {
-				edits = append(edits, e)
-			}
-			return nil
-		})
-	}
-	if err != nil {
-		return nil, 0, err
-	}
-	edits = slices.DeleteFunc(edits, func(e events.Event) bool { return e.Type == events.TypeHeapCollected })
-	for _, e := range edits {
-		if _, ok := e.Data.(*events.HeapTagged); !ok {
-			return nil, 0, &Error{Code: CodeUnavailable, Message: "heap " + heap + " has tag edits written by a newer version of Daybook; upgrade this one"}
-		}
-	}
-	l.edits.advance(tenant, heap, after, position, edits)
-	return edits, position, nil
-}
-
-// heapEvents returns the tag edits and the collected events of a heap, oldest first. It
-// also returns the position of the last event on the heap's subject (0: none), for a
-// conditional append.
-func (l *Ledger) heapEvents(ctx context.Context, tenant, heap string) (list []events.Event, position uint64, err error) {
-	position, err = l.store.EachAbout(ctx, events.HeapSubject(tenant, heap), heap, 0, func(e events.Event) error {
-		list = append(list, e)
-		return nil
-	})
-	if err != nil {
-		return nil, 0, err
-	}
-	return list, position, nil
 }
 
 // newestEdit returns the edit in force and the position from which it holds. This is the

@@ -29,32 +29,3 @@ func TestAnEditDoesNotHoldFromTheFuture(t *testing.T) {
 		}
 	}
 }
-
-// Unknown edits of a heap are not skipped: the cached position does not pass edits that
-// were not read.
-func TestKnownEditsHaveNoGap(t *testing.T) {
-	t.Parallel()
-	edit := func(seq, from uint64) events.Event {
-		return events.Event{Seq: seq, Data: &events.HeapTagged{AppliesAt: from}}
-	}
-	var known editCache
-	for _, step := range []struct {
-		name          string
-		after, upTo   uint64
-		edits         []events.Event
-		known, before uint64
-	}{
-		{"a part whose beginning is unknown", 7, 9, []events.Event{edit(9, 0)}, 0, 0},
-		{"all, and no edit of the heap", 0, 5, nil, 5, 5},
-		{"a gap", 6, 9, []events.Event{edit(9, 0)}, 5, 5},
-		{"what follows", 5, 9, []events.Event{edit(8, 0)}, 9, 7},
-		{"tags of a run that ended before", 9, 12, []events.Event{edit(12, 6)}, 12, 7},
-		{"a newer edit", 7, 14, []events.Event{edit(8, 0), edit(12, 6), edit(13, 0)}, 14, 12},
-		{"an older answer", 5, 9, []events.Event{edit(8, 0)}, 14, 12},
-	} {
-		known.advance("t", "h", step.after, step.upTo, step.edits)
-		if upTo, before := known.upTo("t", "h"), known.beforeNewest("t", "h"); upTo != step.known || before != step.before {
-			t.Errorf("%s: known up to %d, the edit that counts is after %d, want %d and %d", step.name, upTo, before, step.known, step.before)
-		}
-	}
-}

@@ -135,6 +135,12 @@ func actorOf(ctx context.Context) events.Actor {
 // clientName returns the name and version that a client states, in the request or for
 // the connection.
 func clientName(ss *sdk.ServerSession, meta sdk.Meta) string {
+	if name, version, ok := plainClientInfo(meta); ok {
+		if version == "" {
+			return name
+		}
+		return name + "/" + version
+	}
 	info := (&sdk.ServerRequest[*taskParams]{Session: ss, Params: &taskParams{ParamsBase: sdk.ParamsBase{Meta: meta}}}).ClientInfo()
 	switch {
 	case info == nil:
@@ -144,4 +150,23 @@ func clientName(ss *sdk.ServerSession, meta sdk.Meta) string {
 	default:
 		return info.Name + "/" + info.Version
 	}
+}
+
+// plainClientInfo returns the name and version in the _meta of a request, if all members of
+// the client's description are texts. The SDK encodes and decodes the description, with a
+// buffer of 32 KiB, to give the same.
+func plainClientInfo(meta sdk.Meta) (name, version string, ok bool) {
+	info, ok := meta[sdk.MetaKeyClientInfo].(map[string]any)
+	for member, v := range info {
+		text, isText := v.(string)
+		switch {
+		case !isText || member == "icons":
+			return "", "", false
+		case member == "name":
+			name = text
+		case member == "version":
+			version = text
+		}
+	}
+	return name, version, ok
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"math"
 	"testing"
 
 	"daybook/events"
@@ -24,6 +25,7 @@ type fakeStack struct {
 	lines     func(id string, from int64, limit int) ([]projections.OutputLine, events.Status, error)
 	wait      func(context.Context, uint64) error
 	changed   func() <-chan struct{}
+	applied   func() uint64
 	watched   chan struct{}
 	count     func() int64
 	entries   func() []projections.Entry
@@ -75,6 +77,14 @@ func (f *fakeStack) Wait(ctx context.Context, seq uint64) error {
 		return nil
 	}
 	return f.wait(ctx, seq)
+}
+
+// Applied is beyond every event, unless a test says otherwise.
+func (f *fakeStack) Applied() uint64 {
+	if f.applied == nil {
+		return math.MaxUint64
+	}
+	return f.applied()
 }
 
 func (f *fakeStack) NextCommit() <-chan struct{} {
@@ -178,7 +188,9 @@ func (f *fakeStack) ResetSession(context.Context, ledger.Reset) (ledger.ResetRes
 	return ledger.ResetResult{}, &ledger.Error{Code: ledger.CodeNotFound, Message: "no session"}
 }
 
-func (f *fakeStack) Sessions(context.Context, string) ([]string, error) { return nil, nil }
+func (f *fakeStack) SessionNames(context.Context, string, int, string) ([]string, string, error) {
+	return nil, "", nil
+}
 
 func (f *fakeStack) Entries(context.Context, string, string) ([]projections.Entry, error) {
 	if f.entries != nil {

@@ -29,6 +29,8 @@ type Queries interface {
 type Progress interface {
 	// Wait blocks until the events up to position seq, inclusive, are readable.
 	Wait(ctx context.Context, seq uint64) error
+	// Applied returns the position of the last readable event.
+	Applied() uint64
 	// NextCommit returns a channel that is closed at the next commit.
 	NextCommit() <-chan struct{}
 	// Watch signals changed after each commit that concerns an execution, until stop is
@@ -67,7 +69,7 @@ type Heaps interface {
 // Sessions reads the session logs of named sessions.
 type Sessions interface {
 	SessionQueries
-	Sessions(ctx context.Context, tenant string) ([]string, error)
+	SessionNames(ctx context.Context, tenant string, limit int, after string) (names []string, next string, err error)
 	Entries(ctx context.Context, tenant, session string) ([]projections.Entry, error)
 	NextEntry(ctx context.Context, tenant, session string) (int64, error)
 }

@@ -44,7 +44,7 @@ type sessionsAnswer struct {
 }
 
 func (s *Server) listSessions(ctx context.Context, _ caller, _ arguments) (answer, error) {
-	names, err := s.opts.Queries.Sessions(ctx, s.tenant)
+	names, _, err := s.opts.Queries.SessionNames(ctx, s.tenant, 0, "")
 	if err != nil {
 		return answer{}, err
 	}

@@ -61,7 +61,11 @@ type outputAnswer struct {
 func (s *Server) waitForEnd(ctx context.Context, c caller, _ arguments, r ledger.Receipt) (answer, error) {
 	wait, stop := context.WithTimeoutCause(ctx, statelessWait, errWaitTimeout)
 	defer stop()
-	d, err := s.awaitEnd(wait, r, s.newOutputNotifier(c.listener, r.ExecutionID))
+	var l *outputNotifier
+	if c.listener.isListening() {
+		l = s.newOutputNotifier(c.listener, r.ExecutionID)
+	}
+	d, err := s.awaitEnd(wait, r, l)
 	switch {
 	case err == nil:
 	case errors.Is(context.Cause(wait), errWaitTimeout):
@@ -77,9 +81,11 @@ func (s *Server) waitForEnd(ctx context.Context, c caller, _ arguments, r ledger
 	default:
 		return answer{}, err
 	}
-	out, err := s.allOutput(ctx, r.ExecutionID)
-	if err != nil {
-		return answer{}, err
+	var out string
+	if _, without := projections.HeadWithoutOutput(d); !without {
+		if out, err = s.allOutput(ctx, r.ExecutionID); err != nil {
+			return answer{}, err
+		}
 	}
 	artifacts, blocks, err := s.artifactsOf(ctx, d)
 	if err != nil {

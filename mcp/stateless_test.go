@@ -32,7 +32,7 @@ type oneRun struct {
 
 func newRun(output string) *oneRun {
 	return &oneRun{
-		detail:  projections.ExecutionDetail{Execution: projections.Execution{ExecutionID: "one", Status: events.StatusRunning}},
+		detail:  projections.ExecutionDetail{Execution: projections.Execution{ExecutionID: "one", Status: events.StatusRunning}, TotalBytes: int64(len(output))},
 		changed: make(chan struct{}), watched: make(chan struct{}, 1), output: output, cancelled: make(chan string, 1),
 	}
 }
@@ -156,6 +156,60 @@ func mustJSON(t testing.TB, v any) string {
 		t.Fatal(err)
 	}
 	return string(b)
+}
+
+// TestStatelessReads counts the reads of a run whose request is not readable yet when the wait
+// for its end begins. A client that has not asked for notifications needs one, and none of
+// output that is empty.
+func TestStatelessReads(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, meta, output                string
+		executions, commits, wantedOutput int
+	}{
+		{"quiet", "", "", 1, 0, 0},
+		{"with output", "", "a\n", 1, 0, 1},
+		{"with progress", `,"_meta":{"progressToken":"t"}`, "", 3, 1, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				run := newRun(c.output)
+				book := run.stack()
+				book.applied = func() uint64 { return 0 }
+				var executions, outputs int // the calls of one request do not overlap
+				read, print := book.execution, book.output
+				book.execution = func(id string) (projections.ExecutionDetail, error) {
+					executions++
+					return read(id)
+				}
+				book.output = func(id string, q projections.OutputQuery) (projections.OutputPage, error) {
+					outputs++
+					return print(id, q)
+				}
+				p := openPipe(t, book.serve(t, mcp.Options{Stateless: true}), "")
+				p.initialize()
+				p.send(`{"jsonrpc":"2.0","id":"x","method":"tools/call","params":{"name":"run_js","arguments":{"code":"x"}` + c.meta + `}}`)
+				synctest.Wait()
+				for range c.commits {
+					run.mu.Lock()
+					run.signal()
+					run.mu.Unlock()
+					synctest.Wait()
+				}
+				run.end(events.StatusCompleted, nil)
+				if m := p.receive(); string(m["id"]) != `"x"` {
+					t.Errorf("got %s", m)
+				}
+				if err := p.close(); err != nil {
+					t.Error(err)
+				}
+				if executions != c.executions || outputs != c.wantedOutput {
+					t.Errorf("%d reads of the execution and %d of its output; want %d and %d", executions, outputs, c.executions, c.wantedOutput)
+				}
+			})
+		})
+	}
 }
 
 // TestStatelessWaits checks the documented 300 s and the text after them.

@@ -61,7 +61,7 @@ func wantsTask(call *sdk.CallToolRequest, t tool) (bool, error) {
 		}
 		return t.submit != nil, nil
 	case extensionTasks:
-		if t.submit == nil || declaresTasks(call.ClientCapabilities()) {
+		if t.submit == nil || acceptsTask(call) {
 			return t.submit != nil, nil
 		}
 		if t.taskOnly {
@@ -69,6 +69,19 @@ func wantsTask(call *sdk.CallToolRequest, t tool) (bool, error) {
 		}
 	}
 	return false, nil
+}
+
+// acceptsTask reports whether the client of a call accepts a task as its answer. The SDK has
+// checked the capabilities of a request that names its revision. To return them, it would
+// encode and decode them again, with a buffer of 32 KiB.
+func acceptsTask(call *sdk.CallToolRequest) bool {
+	caps, ok := call.Params.Meta[sdk.MetaKeyClientCapabilities].(map[string]any)
+	if revision, _ := call.Params.Meta[sdk.MetaKeyProtocolVersion].(string); !ok || revision < statelessRevision {
+		return declaresTasks(call.ClientCapabilities())
+	}
+	extensions, _ := caps["extensions"].(map[string]any)
+	_, ok = extensions[tasksExtension]
+	return ok
 }
 
 // declaresTasks reports whether a client accepts a task as an answer.

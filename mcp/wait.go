@@ -59,7 +59,9 @@ func (s *Server) fullAnswerOf(ctx context.Context, d projections.ExecutionDetail
 		return answer{}, err
 	}
 	whole.Artifacts = artifacts
-	if d.Status.Terminal() {
+	if head, without := projections.HeadWithoutOutput(d); d.Status.Terminal() && without {
+		whole.OutputHead = &head
+	} else if d.Status.Terminal() {
 		page, err := s.opts.Queries.Output(ctx, s.tenant, d.ExecutionID, projections.HeadQuery())
 		switch {
 		case err == nil:
@@ -89,7 +91,8 @@ func (s *Server) awaitEndFor(ctx context.Context, c caller, r ledger.Receipt, d 
 var errWaitTimeout = errors.New("the run takes longer than a client is made to wait")
 
 // awaitEnd returns an execution after it has ended. Until then l sends notifications; l
-// is nil if there is no listener.
+// is nil if there is no listener. Without one, new output does not wake awaitEnd, and it reads
+// the execution once: before the request of the run is readable, no end is.
 func (s *Server) awaitEnd(ctx context.Context, r ledger.Receipt, l *outputNotifier) (projections.ExecutionDetail, error) {
 	q := s.opts.Queries
 	var tick <-chan time.Time
@@ -101,28 +104,32 @@ func (s *Server) awaitEnd(ctx context.Context, r ledger.Receipt, l *outputNotifi
 			tick = t.C
 		}
 	}
-	if err := q.Wait(ctx, r.Seq); err != nil {
-		return projections.ExecutionDetail{}, err
-	}
 	watch := q.Watch
 	if l == nil {
 		watch = q.WatchEnd
 	}
 	changed, stop := watch(s.tenant, r.ExecutionID)
 	defer stop()
-	for {
-		d, err := s.execution(ctx, r.ExecutionID)
-		if err != nil {
-			return d, err
-		}
-		if d.Status.Terminal() {
-			if l != nil {
-				l.finish(ctx, d)
+	look := l != nil || r.Seq <= q.Applied()
+	if err := q.Wait(ctx, r.Seq); err != nil {
+		return projections.ExecutionDetail{}, err
+	}
+	var d projections.ExecutionDetail
+	for ; ; look = true {
+		if look {
+			var err error
+			if d, err = s.execution(ctx, r.ExecutionID); err != nil {
+				return d, err
 			}
-			return d, nil
-		}
-		if l != nil {
-			l.notice(d)
+			if d.Status.Terminal() {
+				if l != nil {
+					l.finish(ctx, d)
+				}
+				return d, nil
+			}
+			if l != nil {
+				l.notice(d)
+			}
 		}
 		select {
 		case <-changed:

@@ -10,10 +10,17 @@ import (
 )
 
 // executionState holds the fields of an execution that applying an event needs. It is
-// read once per batch. A change of it is written to the row immediately, except that output
-// changes extent and lastSeq, which are written at the end of the batch.
+// kept until the execution ends, see Store.states. A change of it is written to the row
+// immediately, except that output changes extent and lastSeq, which are written at the end
+// of the batch; see executionRow for a row that is not in the table yet.
 type executionState struct {
-	id         int64
+	id int64
+	// requestedSeq is the position of the request, and isInNoContext reports that the run
+	// belongs to no conversation context. Both are set only if the request was applied since
+	// Open.
+	requestedSeq  uint64
+	isInNoContext bool
+
 	status     events.Status
 	lastSeq    uint64
 	extent     events.Extent
@@ -23,77 +30,110 @@ type executionState struct {
 	logical    sql.NullString // id of the session in which the run has a turn
 	turn       int64
 	warnings   []string
+	// row is not nil until the row is in the table. Changes are made to it instead.
+	row *executionRow
 }
 
 type executionKey struct{ tenant, id string }
 
+// isNew reports that nothing of the execution but its request was applied.
+func (st *executionState) isNew() bool { return st.requestedSeq != 0 && st.lastSeq == st.requestedSeq }
+
 // loadExecution returns the state of an execution. It reports false and records an
 // anomaly if there is no such execution.
 func (a *applier) loadExecution(e *events.Event, id string) (st *executionState, ok bool, err error) {
-	key := executionKey{e.Tenant, id}
-	if st := a.states[key]; st != nil {
-		return st, true, nil
+	st, err = a.findExecution(e.Tenant, id)
+	if err == nil && st == nil {
+		err = a.reportUnrequested(e, id)
 	}
-	st = new(executionState)
+	return st, st != nil, err
+}
+
+// findExecution returns the state of an execution, or nil if there is no such execution.
+func (a *applier) findExecution(tenant, id string) (*executionState, error) {
+	key := executionKey{tenant, id}
+	if st := a.states[key]; st != nil {
+		return st, nil
+	}
+	st := new(executionState)
 	var warnings string
-	err = a.queryRow(a.s.state, e.Tenant, id).Scan(&st.id, &st.status, &st.lastSeq,
+	err := a.queryRow(a.s.state, tenant, id).Scan(&st.id, &st.status, &st.lastSeq,
 		&st.extent.Line, &st.extent.Byte, &st.extent.Open, &st.extent.Attempt, &st.tags, &st.session, &st.logical, &st.turn, &warnings)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, false, a.reportUnrequested(e, id)
+		return nil, nil
 	}
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	if err := json.Unmarshal([]byte(warnings), &st.warnings); err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	a.states[key] = st
-	return st, true, nil
+	return st, nil
 }
 
 // storeExtents writes the changes that were deferred to the end of the batch.
 func (a *applier) storeExtents() error {
 	for _, st := range a.states {
-		if !st.isUnstored {
+		if !st.isUnstored || st.row != nil {
 			continue
 		}
 		if err := a.exec(a.s.extent, st.id, st.lastSeq, st.extent.Line, st.extent.Byte, st.extent.Open); err != nil {
 			return err
 		}
+		st.isUnstored = false
 	}
 	return nil
 }
 
 func (a *applier) applyRequested(e *events.Event, d *events.ExecutionRequested) error {
-	content := d.Content.Value()
-	var tags any
-	if content.Tags != nil {
-		tags = asJSON(content.Tags)
-	}
-	var logical, turn any
-	if d.Turn != nil {
-		logical, turn = d.Turn.SessionID, d.Turn.Number
-	}
-	added, err := a.execCount(a.s.request, e.Tenant, d.ExecutionID, e.Seq, e.Time.UnixMilli(), asJSON(content.Source), d.ShownFileName(), tags,
-		orNull(d.Heap), orNull(d.Session), orNull(d.SessionID), d.Limits.HeapMemoryMaxMB, d.Limits.ExecutionTimeoutSecs, asJSON(d.Actor), warningsJSON(d.Warnings), logical, turn, !d.Stateful)
+	known, err := a.findExecution(e.Tenant, d.ExecutionID)
 	if err != nil {
 		return err
 	}
-	if added == 1 {
-		if key := events.ContentKeyID(d); key != "" {
-			if err := a.exec(a.s.seal, e.Tenant, d.ExecutionID, key, d.FileName == ""); err != nil {
-				return err
-			}
-		}
-		if d.Session != "" {
-			if err := a.nameSession(e.Tenant, d.Session, d.SessionID); err != nil {
-				return err
-			}
-		}
-		a.usageOf(e.Tenant).Runs++
-		return a.noteRequestInContext(e, d)
+	if known != nil {
+		return a.recordAnomaly(e, "execution %s was requested twice", d.ExecutionID)
 	}
-	return a.recordAnomaly(e, "execution %s was requested twice", d.ExecutionID)
+	st := requestedState(e, d)
+	if err := a.addExecution(st); err != nil {
+		return err
+	}
+	a.states[executionKey{e.Tenant, d.ExecutionID}] = st
+	if key := events.ContentKeyID(d); key != "" {
+		if err := a.exec(a.s.seal, st.id, e.Tenant, key, d.FileName == ""); err != nil {
+			return err
+		}
+	}
+	if err := a.useSessions(e, d); err != nil {
+		return err
+	}
+	a.usageOf(e.Tenant).Runs++
+	return a.noteRequestInContext(e, d)
+}
+
+// requestedState returns the state of an execution after its request, with the row to add.
+func requestedState(e *events.Event, d *events.ExecutionRequested) *executionState {
+	content := d.Content.Value()
+	st := &executionState{
+		requestedSeq: e.Seq, isInNoContext: d.Context == nil, status: events.StatusRunning, lastSeq: e.Seq, extent: events.Extent{Line: 1},
+		session: sql.NullString{String: d.SessionID, Valid: d.SessionID != ""}, warnings: slices.Clone(d.Warnings),
+	}
+	row := &executionRow{
+		colTenant: e.Tenant, colExecutionID: d.ExecutionID, colRequestedSeq: int64(e.Seq), colRequestedAt: e.Time.UnixMilli(), colQueued: true, colAttempt: int64(0),
+		colSource: asJSON(content.Source), colFileName: d.ShownFileName(), colRequestedHeap: orNull(d.Heap), colSession: orNull(d.Session), colSessionID: orNull(d.SessionID),
+		colHeapMB: d.Limits.HeapMemoryMaxMB, colTimeoutSecs: d.Limits.ExecutionTimeoutSecs, colWithoutHeap: !d.Stateful, colActor: asJSON(d.Actor),
+		colResultTruncated: false, colOutTruncated: false,
+	}
+	if content.Tags != nil {
+		st.tags = sql.NullString{String: asJSON(content.Tags), Valid: true}
+		row[colTags] = st.tags.String
+	}
+	if d.Turn != nil {
+		st.logical, st.turn = sql.NullString{String: d.Turn.SessionID, Valid: true}, d.Turn.Number
+		row[colLogicalID], row[colTurn] = d.Turn.SessionID, d.Turn.Number
+	}
+	st.row = row
+	return st
 }
 
 func (a *applier) applyStarted(e *events.Event, d *events.ExecutionStarted) error {
@@ -104,12 +144,15 @@ func (a *applier) applyStarted(e *events.Event, d *events.ExecutionStarted) erro
 	if st.status.Terminal() {
 		return a.recordAnomaly(e, "started after the end of execution %s", d.ExecutionID)
 	}
-	next, err := a.beginAttempt(e, st, d)
-	if err != nil {
-		return err
-	}
-	if err := a.dropVoidArtifacts(e.Tenant, st.id); err != nil {
-		return err
+	next := events.ExtentFrom(d)
+	// Before the first attempt there is no output and no artifact that it could void.
+	if !st.isNew() || next != (events.Extent{Attempt: d.Attempt, Line: 1}) {
+		if next, err = a.beginAttempt(e, st, d); err != nil {
+			return err
+		}
+		if err := a.dropVoidArtifacts(e.Tenant, st.id); err != nil {
+			return err
+		}
 	}
 	if len(d.WASMModules) > 0 {
 		if err := a.noteModulesInContext(e, d.ExecutionID); err != nil {
@@ -119,6 +162,13 @@ func (a *applier) applyStarted(e *events.Event, d *events.ExecutionStarted) erro
 	a.usageOf(e.Tenant).OutputBytes += next.Byte - st.extent.Byte
 	st.extent, st.lastSeq, st.isUnstored = next, e.Seq, false
 	st.warnings = mergeWarnings(st.warnings, d.Warnings)
+	if row := st.row; row != nil {
+		if row[colStartedAt] == nil {
+			row[colStartedAt] = e.Time.UnixMilli()
+		}
+		row[colQueued], row[colAttempt], row[colEngineID], row[colInputHeap], row[colMigratedFrom] = false, int64(d.Attempt), orNull(d.Engine.ID), orNull(d.InputHeap), orNull(d.MigratedFrom)
+		return nil
+	}
 	return a.exec(a.s.start, st.id, e.Seq, e.Time.UnixMilli(), d.Attempt, orNull(d.Engine.ID), orNull(d.InputHeap),
 		warningsJSON(st.warnings), next.Line, next.Byte, orNull(d.MigratedFrom))
 }
@@ -128,8 +178,7 @@ func (a *applier) applyCancelRequested(e *events.Event, d *events.ExecutionCance
 	if err != nil || !ok {
 		return err
 	}
-	st.lastSeq = e.Seq
-	return a.exec(a.s.touch, st.id, e.Seq)
+	return a.touch(e, st)
 }
 
 func (a *applier) applyHandedBack(e *events.Event, d *events.ExecutionHandedBack) error {
@@ -144,6 +193,10 @@ func (a *applier) applyHandedBack(e *events.Event, d *events.ExecutionHandedBack
 		return a.recordAnomaly(e, "attempt %d of execution %s was handed back, which is at attempt %d", d.Attempt, d.ExecutionID, st.extent.Attempt)
 	}
 	st.lastSeq = e.Seq
+	if st.row != nil {
+		st.row[colQueued] = true
+		return nil
+	}
 	return a.exec(a.s.handBack, st.id, e.Seq)
 }
 
@@ -157,7 +210,8 @@ func (a *applier) applyEnd(e *events.Event, d *events.Ending) error {
 	}
 	status, _ := e.Type.Status()
 	content := d.Content.Value()
-	var heap, cancelledBy, usage, nondeterministic, truncated, sum, lines, bytes any
+	var heap, cancelledBy, usage, nondeterministic, sum, lines, bytes any
+	truncated := d.Output != nil && d.Output.Truncated
 	if d.Heap != nil {
 		heap = d.Heap.SHA256
 	}
@@ -170,10 +224,9 @@ func (a *applier) applyEnd(e *events.Event, d *events.Ending) error {
 	if len(d.Nondeterministic) > 0 {
 		nondeterministic = asJSON(d.Nondeterministic)
 	}
-	truncated = false
 	if d.Output != nil {
-		truncated, sum = d.Output.Truncated, orNull(d.Output.SHA256)
-		if d.Output.Truncated {
+		sum = orNull(d.Output.SHA256)
+		if truncated {
 			lines, bytes = d.Output.Lines, d.Output.Bytes
 		}
 		if err := a.checkTotals(e, st, d.Output); err != nil {
@@ -183,14 +236,22 @@ func (a *applier) applyEnd(e *events.Event, d *events.Ending) error {
 	st.status, st.lastSeq = status, e.Seq
 	a.usageOf(e.Tenant).Runs--
 	a.noteEndInSession(e, st, d.ExecutionID)
-	if err := a.noteEndInContext(e, status, d); err != nil {
-		return err
+	if !st.isInNoContext {
+		if err := a.noteEndInContext(e, status, d); err != nil {
+			return err
+		}
 	}
 	st.warnings = mergeWarnings(st.warnings, d.AllWarnings())
-	err = a.exec(a.s.end, st.id, string(status), e.Seq, e.Time.UnixMilli(), heap, bodyJSON(content.Result), content.ResultTruncated, bodyJSON(content.Error),
-		orNull(d.Reason), usage, warningsJSON(st.warnings), cancelledBy, truncated, sum, lines, bytes, d.Pristine, nondeterministic)
-	if err != nil || d.Heap == nil {
+	if row := st.row; row != nil {
+		row[colCompletedAt], row[colOutputHeap], row[colResult], row[colResultTruncated], row[colError] = e.Time.UnixMilli(), heap, bodyJSON(content.Result), content.ResultTruncated, bodyJSON(content.Error)
+		row[colReason], row[colUsage], row[colCancelledBy], row[colPristine], row[colNondeterministic] = orNull(d.Reason), usage, cancelledBy, d.Pristine, nondeterministic
+		row[colOutTruncated], row[colOutSHA256], row[colWrittenLines], row[colWrittenBytes] = row[colOutTruncated] == true || truncated, sum, lines, bytes
+	} else if err := a.exec(a.s.end, st.id, string(status), e.Seq, e.Time.UnixMilli(), heap, bodyJSON(content.Result), content.ResultTruncated, bodyJSON(content.Error),
+		orNull(d.Reason), usage, warningsJSON(st.warnings), cancelledBy, truncated, sum, lines, bytes, d.Pristine, nondeterministic); err != nil {
 		return err
+	}
+	if d.Heap == nil {
+		return nil
 	}
 	if st.logical.Valid {
 		if err := a.moveHead(e, st.logical.String, st.turn, d.Heap.SHA256); err != nil {
@@ -259,14 +320,14 @@ func (a *applier) applyEntry(e *events.Event, d *events.SessionEntryRecorded) er
 		return err
 	}
 	a.logChanges = append(a.logChanges, logChange{key: sessionKey{e.Tenant, d.SessionID}, execution: d.ExecutionID, hasEntry: true})
-	return a.nameSession(e.Tenant, d.Session, d.SessionID)
-}
-
-// nameSession stores the name of a named session.
-func (a *applier) nameSession(tenant, name, id string) error {
-	added, err := a.execCount(a.s.session, tenant, name, id)
-	a.usageOf(tenant).Sessions += added
-	return err
+	known, err := a.execCount(a.s.namedHead, e.Tenant, d.Session, orNull(d.OutputHeap))
+	if err != nil || known > 0 {
+		return err
+	}
+	if err := a.addNamedSession(e.Tenant, d.Session, d.SessionID); err != nil {
+		return err
+	}
+	return a.exec(a.s.namedHead, e.Tenant, d.Session, orNull(d.OutputHeap))
 }
 
 func (a *applier) applyTagged(e *events.Event, d *events.HeapTagged) error {

@@ -20,7 +20,7 @@ func (a *applier) applyAgent(e *events.Event) error {
 	if err != nil {
 		return err
 	}
-	if err := a.exec(a.s.agentTouch, id, e.Seq, e.Time.UnixMilli()); err != nil {
+	if err := errors.Join(a.exec(a.s.agentTouch, id, e.Seq, e.Time.UnixMilli()), a.exec(a.s.logicalListed, e.Tenant, e.About(), e.Seq)); err != nil {
 		return err
 	}
 	switch d := e.Data.(type) {
@@ -44,7 +44,7 @@ func (a *applier) applyAgent(e *events.Event) error {
 	case *events.AgentSessionClosed:
 		return a.exec(a.s.agentClose, id)
 	case *events.AgentSessionDeleted:
-		return a.exec(a.s.agentDelete, id, e.Seq)
+		return errors.Join(a.exec(a.s.agentDelete, id, e.Seq), a.exec(a.s.logicalUnlist, e.Tenant, d.SessionID))
 	}
 	return nil // decisions about calls are not part of the conversation
 }
@@ -62,7 +62,7 @@ func (a *applier) applyAgentCreated(e *events.Event, d *events.AgentSessionCreat
 	if added == 0 {
 		return a.recordAnomaly(e, "session %s was created twice", d.SessionID)
 	}
-	return nil
+	return a.exec(a.s.logicalList, e.Tenant, d.SessionID, e.Seq)
 }
 
 func directoriesJSON(w events.AgentWorkspace) string {

@@ -12,9 +12,9 @@ import (
 
 // contextStatements are the statements about conversation contexts.
 type contextStatements struct {
-	context, putContext, dropContext    *sql.Stmt
-	contextRun, runContext, endContexts *sql.Stmt
-	contextsWithKey                     *sql.Stmt
+	context, putContext, dropContext    *statement
+	contextRun, runContext, endContexts *statement
+	contextsWithKey                     *statement
 }
 
 func (s *contextStatements) queries() []statementDef {
@@ -213,7 +213,7 @@ func (a *applier) applyNoted(e *events.Event, d *events.ContextNoted) error {
 // values of a context whose last edit is under the key. An edit that was recorded while its
 // context was being shredded is under another key, and stays.
 func (a *applier) eraseInContexts(tenant, key string) error {
-	rows, err := a.bind(a.s.contextsWithKey).QueryContext(a.ctx, tenant, key)
+	rows, err := a.query(a.s.contextsWithKey, tenant, key)
 	if err != nil {
 		return err
 	}

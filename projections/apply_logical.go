@@ -1,6 +1,8 @@
 package projections
 
 import (
+	"errors"
+
 	"daybook/events"
 )
 
@@ -10,7 +12,8 @@ func (a *applier) applyLogical(e *events.Event) error {
 		return a.applyLogicalOpened(e, d)
 	}
 	if d, ok := e.Data.(*events.SessionReset); ok && d.Kind == events.SessionLog {
-		return a.exec(a.s.sessionReset, e.Tenant, d.SessionID, e.Seq, e.Time.UnixMilli(), nil, orNull(d.Heap), d.Entries, asJSON(d.Actor))
+		return errors.Join(a.exec(a.s.sessionReset, e.Tenant, d.SessionID, e.Seq, e.Time.UnixMilli(), nil, orNull(d.Heap), d.Entries, asJSON(d.Actor)),
+			a.exec(a.s.namedReset, e.Tenant, d.Session, e.Seq, orNull(d.Heap)))
 	}
 	known, err := a.execCount(a.s.logicalUse, e.Tenant, e.About(), e.Time.UnixMilli())
 	if err != nil {
@@ -38,7 +41,7 @@ func (a *applier) applyLogical(e *events.Event) error {
 		if err := a.exec(a.s.sessionReset, e.Tenant, d.SessionID, e.Seq, e.Time.UnixMilli(), nil, orNull(d.Heap), d.Next.Turn, asJSON(d.Actor)); err != nil {
 			return err
 		}
-		return a.exec(a.s.logicalSet, e.Tenant, d.SessionID, orNull(d.Heap), d.Next.Turn)
+		return errors.Join(a.exec(a.s.logicalSet, e.Tenant, d.SessionID, orNull(d.Heap), d.Next.Turn), a.exec(a.s.logicalListed, e.Tenant, d.SessionID, e.Seq))
 	case *events.SessionRebound:
 		if err := a.exec(a.s.clearEntries, e.Tenant, d.SessionID); err != nil {
 			return err
@@ -49,7 +52,7 @@ func (a *applier) applyLogical(e *events.Event) error {
 		if err := a.exec(a.s.sessionReset, e.Tenant, d.SessionID, e.Seq, e.Time.UnixMilli(), d.Reason, orNull(d.Next.Heap), d.Next.Turn, asJSON(d.Actor)); err != nil {
 			return err
 		}
-		return a.exec(a.s.logicalReset, e.Tenant, d.SessionID, d.Reason, orNull(d.Next.Heap), d.Next.Turn)
+		return errors.Join(a.exec(a.s.logicalReset, e.Tenant, d.SessionID, d.Reason, orNull(d.Next.Heap), d.Next.Turn), a.exec(a.s.logicalListed, e.Tenant, d.SessionID, e.Seq))
 	}
 	return nil
 }

@@ -59,6 +59,10 @@ func (a *applier) applyTruncated(e *events.Event, d *events.ExecutionOutputTrunc
 		return err
 	}
 	st.lastSeq = e.Seq
+	if st.row != nil {
+		st.row[colOutTruncated] = true
+		return nil
+	}
 	return a.exec(a.s.truncate, st.id, e.Seq)
 }
 

@@ -11,18 +11,21 @@ import (
 
 // removalStatements are the statements about removed volumes.
 type removalStatements struct {
-	skip, removedUpTo, removal                              *sql.Stmt
-	keepNothing, keep, dropOutput, dropCalls, dropArtifacts *sql.Stmt
-	dropReplays                                             *sql.Stmt
-	dropSealed, dropContextRuns, dropEntries                *sql.Stmt
-	dropSessions, dropRuns, dropEdits, dropNotes            *sql.Stmt
-	dropUnknown, reassignedHeaps, dropHeaps, putHeap, tags  *sql.Stmt
-	dropTags, putUsage, recount, dropUsage                  *sql.Stmt
-	dropMigrations                                          *sql.Stmt
+	skip, removedUpTo, removal                              *statement
+	keepNothing, keep, dropOutput, dropCalls, dropArtifacts *statement
+	dropReplays                                             *statement
+	dropSealed, dropContextRuns, dropEntries                *statement
+	dropSessions, dropRuns, dropEdits, dropNotes            *statement
+	dropUnknown, reassignedHeaps, dropHeaps, putHeap, tags  *statement
+	dropTags, putUsage, recount, dropUsage                  *statement
+	dropMigrations, recountNamed, recountLogical            *statement
 }
 
 // droppedExecutions is a query for the ids of the executions that a removal drops.
 const droppedExecutions = `SELECT id FROM executions WHERE requested_seq <= ?1 AND requested_seq NOT IN (SELECT seq FROM kept_events)`
+
+// lastReset is the position of the last reset of a session n, or 0.
+const lastReset = `coalesce((SELECT max(r.seq) FROM session_resets r WHERE r.tenant = n.tenant AND r.session_id = n.session_id), 0)`
 
 func (s *removalStatements) queries() []statementDef {
 	return []statementDef{
@@ -40,6 +43,18 @@ func (s *removalStatements) queries() []statementDef {
 		{&s.dropEntries, `DELETE FROM entries WHERE EXISTS (SELECT 1 FROM executions x WHERE x.tenant = entries.tenant AND x.execution_id = entries.execution_id AND x.id IN (` + droppedExecutions + `))`},
 		{&s.dropSessions, `DELETE FROM sessions WHERE NOT EXISTS (SELECT 1 FROM executions x WHERE x.tenant = sessions.tenant AND x.session_id = sessions.session_id)
 			AND NOT EXISTS (SELECT 1 FROM entries e WHERE e.tenant = sessions.tenant AND e.session_id = sessions.session_id)`},
+		{&s.recountNamed, `UPDATE sessions AS n SET
+			used_seq = max(coalesce((SELECT max(x.requested_seq) FROM executions x WHERE x.tenant = n.tenant AND x.session_id = n.session_id), 0), ` + lastReset + `),
+			runs = (SELECT count(*) FROM executions x WHERE x.tenant = n.tenant AND x.session_id = n.session_id),
+			head = coalesce(
+				(SELECT e.output_heap FROM entries e WHERE e.tenant = n.tenant AND e.session_id = n.session_id AND e.output_heap IS NOT NULL AND e.idx >= coalesce(
+					(SELECT r.turn FROM session_resets r WHERE r.tenant = n.tenant AND r.session_id = n.session_id ORDER BY r.seq DESC LIMIT 1), 0) ORDER BY e.idx DESC LIMIT 1),
+				(SELECT r.heap FROM session_resets r WHERE r.tenant = n.tenant AND r.session_id = n.session_id ORDER BY r.seq DESC LIMIT 1))`},
+		{&s.recountLogical, `UPDATE logical_sessions AS n SET
+			used_seq = iif(used_seq IS NULL, NULL, max(opened_seq, ` + lastReset + `,
+				coalesce((SELECT a.updated_seq FROM agent_sessions a WHERE a.tenant = n.tenant AND a.session_id = n.session_id), 0),
+				coalesce((SELECT max(x.requested_seq) FROM executions x WHERE x.tenant = n.tenant AND x.logical_id = n.session_id), 0))),
+			runs = (SELECT count(*) FROM executions x WHERE x.tenant = n.tenant AND x.logical_id = n.session_id)`},
 		{&s.dropRuns, `DELETE FROM executions WHERE id IN (` + droppedExecutions + `)`},
 		{&s.dropEdits, `DELETE FROM tag_edits WHERE seq <= ? AND seq NOT IN (SELECT seq FROM kept_events)`},
 		{&s.dropNotes, `DELETE FROM anomalies WHERE seq <= ? AND seq NOT IN (SELECT seq FROM kept_events)`},
@@ -94,25 +109,27 @@ func (a *applier) applyVolumeRemoved(e *events.Event, d *events.LedgerVolumeRemo
 	if err != nil || e.Kept() {
 		return err // the volume of e was removed too; that removal drops these rows and more
 	}
-	if err := errors.Join(a.exec(a.s.skip, d.Last), a.storeExtents(), a.storeUsage()); err != nil {
+	if err := errors.Join(a.exec(a.s.skip, d.Last), a.storeExecutions(), a.storeUsage()); err != nil {
 		return err
 	}
 	clear(a.states) // the next event reads them again
+	a.lastID = 0
 	clear(a.usageChanges)
 	if err := a.readKept(d); err != nil {
 		return err
 	}
-	for _, stmt := range []*sql.Stmt{
+	for _, stmt := range []*statement{
 		a.s.dropOutput, a.s.dropCalls, a.s.dropArtifacts, a.s.dropReplays, a.s.dropSealed, a.s.dropContextRuns, a.s.dropEntries, a.s.dropRuns, a.s.dropEdits, a.s.dropNotes, a.s.dropUnknown, a.s.dropMigrations,
 	} {
 		if err := a.exec(stmt, d.Last); err != nil {
 			return err
 		}
 	}
-	if err := errors.Join(a.exec(a.s.dropSessions), a.dropHeaps(d.Last), a.dropTags(d.Last), a.exec(a.s.putUsage), a.exec(a.s.recount), a.exec(a.s.dropUsage)); err != nil {
+	if err := errors.Join(a.exec(a.s.dropSessions), a.exec(a.s.recountNamed), a.exec(a.s.recountLogical), a.dropHeaps(d.Last), a.dropTags(d.Last), a.exec(a.s.putUsage), a.exec(a.s.recount), a.exec(a.s.dropUsage)); err != nil {
 		return err
 	}
 	a.hasRecounted = true
+	a.voidsCopies = e.Seq
 	a.hasErased = true // dropped rows must leave the write-ahead log too
 	return a.exec(a.s.keepNothing)
 }
@@ -151,7 +168,7 @@ func (a *applier) dropHeaps(last uint64) error {
 		made, collected, collectedAt    sql.NullInt64
 		lost                            sql.NullInt64
 	}
-	rows, err := a.bind(a.s.reassignedHeaps).QueryContext(a.ctx, last)
+	rows, err := a.query(a.s.reassignedHeaps, last)
 	if err != nil {
 		return err
 	}
@@ -178,7 +195,7 @@ func (a *applier) dropHeaps(last uint64) error {
 // edit, or the end of a run whose edit is not recorded yet.
 func (a *applier) dropTags(last uint64) error {
 	type tagged struct{ tenant, heap, tags string }
-	rows, err := a.bind(a.s.tags).QueryContext(a.ctx, last)
+	rows, err := a.query(a.s.tags, last)
 	if err != nil {
 		return err
 	}

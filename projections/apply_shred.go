@@ -16,6 +16,9 @@ import (
 // applyShredded erases the readable content under the destroyed keys. The result equals
 // that of a rebuild, which no longer has the keys.
 func (a *applier) applyShredded(e *events.Event, d *events.SessionShredded) error {
+	if err := a.storeExecutions(); err != nil {
+		return err
+	}
 	for _, key := range d.KeyIDs {
 		if err := errors.Join(
 			a.exec(a.s.shred, e.Tenant, key, d.Label(), e.Seq, e.Time.UnixMilli()),
@@ -34,17 +37,9 @@ func (a *applier) applyShredded(e *events.Event, d *events.SessionShredded) erro
 			return err
 		}
 	}
-	for k, st := range a.states {
-		if k.tenant == e.Tenant {
-			delete(a.states, k) // the next event reads it again, without tags
-			if st.isUnstored {
-				if err := a.exec(a.s.extent, st.id, st.lastSeq, st.extent.Line, st.extent.Byte, st.extent.Open); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	a.hasErased = true
+	// The next event reads them again, without tags.
+	maps.DeleteFunc(a.states, func(k executionKey, _ *executionState) bool { return k.tenant == e.Tenant })
+	a.hasErased, a.voidsCopies = true, e.Seq
 	return nil
 }
 
@@ -68,7 +63,7 @@ func (a *applier) withoutShredded(e *events.Event) (*events.Event, error) {
 // blankTags empties the tags that are encrypted under a key: in the history, and as current
 // tags.
 func (a *applier) blankTags(tenant, key string) error {
-	rows, err := a.bind(a.s.sealedTags).QueryContext(a.ctx, tenant, key)
+	rows, err := a.query(a.s.sealedTags, tenant, key)
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ CREATE INDEX IF NOT EXISTS artifacts_by_name ON artifacts (execution, name, numb
 `
 
 // artifactStatements are the statements about artifacts.
-type artifactStatements struct{ artifact, lastArtifact, artifactBytes, voidArtifacts, blankArtifacts *sql.Stmt }
+type artifactStatements struct{ artifact, lastArtifact, artifactBytes, voidArtifacts, blankArtifacts *statement }
 
 func (s *artifactStatements) queries() []statementDef {
 	return []statementDef{

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -68,23 +67,6 @@ func BenchmarkApply(b *testing.B) {
 				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
 			})
 		}
-	}
-}
-
-func BenchmarkRebuild(b *testing.B) {
-	const size = 100_000
-	for _, shape := range shapes {
-		b.Run(shape.name, func(b *testing.B) {
-			feed := mix(size, shape.chunks, shape.lines)
-			last := uint64(len(feed.all()))
-			b.ResetTimer()
-			for b.Loop() {
-				if err := projections.Rebuild(b.Context(), projections.Options{Path: filepath.Join(b.TempDir(), "p.db")}, feed, last); err != nil {
-					b.Fatal(err)
-				}
-			}
-			b.ReportMetric(float64(last)*float64(b.N)/b.Elapsed().Seconds(), "events/s")
-		})
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // callStatements are the statements about host calls.
-type callStatements struct{ call, lastCall, answer, blankCalls *sql.Stmt }
+type callStatements struct{ call, lastCall, answer, blankCalls *statement }
 
 func (s *callStatements) queries() []statementDef {
 	return []statementDef{
@@ -72,6 +72,9 @@ func (a *applier) applyReturned(e *events.Event, d *events.HostReturned) error {
 // touch marks an event as the newest about an execution.
 func (a *applier) touch(e *events.Event, st *executionState) error {
 	st.lastSeq = e.Seq
+	if st.row != nil {
+		return nil
+	}
 	return a.exec(a.s.touch, st.id, e.Seq)
 }
 

@@ -22,8 +22,8 @@ const (
 // checkpoint moves pages from the log to the file until ctx is done. It uses a
 // connection of its own: a commit that moves 32 MB takes 50 to 100 ms, and all tenants
 // wait for that commit. Commits move pages only if the log grows faster than checkpoint
-// moves them.
-func (s *Store) checkpoint(ctx context.Context) {
+// moves them. start is the number of applied events at which every page is in the file.
+func (s *Store) checkpoint(ctx context.Context, start uint64) {
 	mover, err := sql.Open("sqlite3", s.dsn("_busy_timeout=0&_cache_size=-64"))
 	if err != nil { // an invalid name; the writer has the same one
 		return
@@ -32,7 +32,6 @@ func (s *Store) checkpoint(ctx context.Context) {
 	mover.SetMaxOpenConns(1)
 	tick := time.NewTicker(checkpointInterval)
 	defer tick.Stop()
-	start := s.appliedEvents()
 	log := logEstimate{emptiedAt: start, movedAt: start, perEvent: initialPagesPerEvent}
 	for {
 		select {
@@ -114,6 +113,7 @@ func (s *Store) scrub(ctx context.Context) error {
 		s.needsScrub = true
 		s.opts.Logger.DebugContext(ctx, "remove erased content from the log", "file", s.opts.Path)
 	}
+	s.stopCopy("content was erased")
 	s.checkpointMu.Lock()
 	busy, err := truncateLog(ctx, s.writer)
 	s.checkpointMu.Unlock()
@@ -127,9 +127,10 @@ func (s *Store) scrub(ctx context.Context) error {
 }
 
 // TruncateLog moves the content of the write-ahead log to the file and truncates the
-// log, which frees disk space. It does nothing if a query reads the log. It is safe for
-// concurrent use.
+// log, which frees disk space. It does nothing if a query reads the log. It stops a copy that is
+// written. It is safe for concurrent use.
 func (s *Store) TruncateLog(ctx context.Context) error {
+	s.stopCopy("disk space runs out")
 	s.checkpointMu.Lock()
 	defer s.checkpointMu.Unlock()
 	if _, err := truncateLog(ctx, s.writer); err != nil {

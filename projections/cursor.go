@@ -34,6 +34,8 @@ const (
 	cursorLogical cursorKind = 'l'
 	// cursorSessions continues a list of sessions of every kind.
 	cursorSessions cursorKind = 's'
+	// cursorNames continues a list of names, after a name instead of a position.
+	cursorNames cursorKind = 'n'
 	// cursorTagEdits continues a history of tags, oldest edit first.
 	cursorTagEdits cursorKind = 'g'
 )
@@ -64,6 +66,24 @@ func parseTagCursor(text string) (hash []byte, err error) {
 	return body[1:], nil
 }
 
+// nameCursor returns the cursor after a name, which is not empty.
+func nameCursor(name string) string { return encodeCursor(append([]byte{byte(cursorNames)}, name...)) }
+
+// parseNameCursor returns the name of a cursor, or an empty name without a cursor.
+func parseNameCursor(text string) (name string, err error) {
+	if text == "" {
+		return "", nil
+	}
+	body, ok := decodeCursorBody(text)
+	switch {
+	case !ok:
+		return "", badQuery("cursor %.40q is not one that was given out; leave it out to begin at the first name", text)
+	case body[0] != byte(cursorNames):
+		return "", badQuery("cursor %.40q belongs to another list; leave it out to begin at the first name", text)
+	}
+	return string(body[1:]), nil
+}
+
 // parseCursor parses a cursor of one of the kinds, for a list that starts at the newest
 // row.
 func parseCursor(text string, kinds ...cursorKind) (cursor, error) {
@@ -92,7 +112,7 @@ func decodeCursor(text string) (c cursor, ok bool) {
 	}
 	seq, n := binary.Uvarint(body[1:])
 	c = cursor{cursorKind(body[0]), seq}
-	if c.kind == cursorTagged {
+	if c.kind == cursorTagged || c.kind == cursorNames {
 		return c, true // well-formed, but for another list
 	}
 	return c, n == len(body)-1 && seq < 1<<63 && c.String() == text

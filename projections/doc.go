@@ -18,6 +18,8 @@
 //   - run.go: applies batches of events, each in one transaction; chooses the rule for each
 //     type of event; detects gaps in positions
 //   - statements.go: prepares the statements of the applier
+//   - statement.go: runs a prepared statement on the driver's connection
+//   - executionrow.go: adds the rows of executions that a batch requests, at its end
 //   - apply.go: applies events of executions and session entries, tag edits, and collected
 //     and lost heaps
 //   - apply_output.go: applies output; decides which chunks count
@@ -27,6 +29,7 @@
 //   - apply_migrations.go: applies migrations of heaps
 //   - replays.go: stores the newest verdict about each execution
 //   - apply_tags.go: updates the current tags and their index
+//   - apply_sessions.go: counts the runs of sessions and notes their last use, for the lists
 //   - apply_logical.go: applies events of logical sessions; moves the session head
 //   - apply_agents.go: applies events of ACP sessions
 //   - apply_contexts.go: applies events of conversation contexts and runs in them
@@ -42,6 +45,9 @@
 //   - checkpoint.go: decides when pages of the write-ahead log move to the file; removes erased
 //     content from the log, and truncates it when disk space runs out
 //   - rebuild.go: decides at the start whether to rebuild the file, and does it
+//   - copy.go: writes projection copies while events are applied; deletes those with erased content
+//   - copyfiles.go: names, finds and restores projection copies
+//   - compare.go: rebuilds from the first event, and compares the old file and the copies with it
 //   - checksum.go: writes and compares the checksum of a closed file
 //   - anomalies.go: records and counts the events whose effect is left out
 //   - lostkeys.go: refuses a rebuild that would omit content whose keys are missing
@@ -57,7 +63,8 @@
 //   - heaps.go: reads and lists heaps; follows a lineage
 //   - tags.go: reads the tags of a heap and their history; finds heaps by tags
 //   - sessions.go: reads the session log
-//   - sessionlist.go: lists sessions of every kind; finds the session that a text names
+//   - sessionlist.go: lists sessions of every kind in pages; finds the session that a text names
+//   - firstposition.go: the position from which events of an execution or a session are read
 //   - logical.go, acpsessions.go: read and list logical sessions, and ACP sessions with their
 //     prompts
 //   - context.go: reads a conversation context, and finds idle ones

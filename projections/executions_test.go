@@ -176,7 +176,7 @@ func TestEventsOfNoExecution(t *testing.T) {
 			t.Errorf("anomaly %+v", a)
 		}
 	}
-	if names, err := s.Sessions(t.Context(), tenant); err != nil || len(names) != 0 {
+	if names, _, err := s.SessionNames(t.Context(), tenant, 0, ""); err != nil || len(names) != 0 {
 		t.Errorf("sessions %v, error %v", names, err)
 	}
 	if _, err := s.Execution(t.Context(), tenant, id(1)); !errors.Is(err, events.ErrNotFound) {

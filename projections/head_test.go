@@ -30,6 +30,17 @@ func TestHead(t *testing.T) {
 			t.Errorf("%s: %d bytes, next line %d, next byte %d, more %t; want %d, %d, %d, %t", name,
 				len(got.Output), got.NextLineOffset, got.NextByteOffset, got.HasMore, len(tc.want.Output), tc.want.NextLineOffset, tc.want.NextByteOffset, tc.want.HasMore)
 		}
+		d, err := s.Execution(t.Context(), tenant, id(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, without := projections.HeadWithoutOutput(d); without != (tc.text == "") || without && got != tc.want {
+			t.Errorf("%s: the execution alone says head %+v, without output: %t", name, got, without)
+		}
+		d.Shredded = &projections.Shredded{}
+		if _, without := projections.HeadWithoutOutput(d); without {
+			t.Errorf("%s: shredded content counts as no output", name)
+		}
 	}
 }
 

@@ -70,7 +70,7 @@ func TestOverARealLedger(t *testing.T) {
 		t.Fatal(err)
 	}
 	rebuiltOpts := projections.Options{Path: filepath.Join(t.TempDir(), "rebuilt.db"), Texts: store}
-	if err := projections.Rebuild(ctx, rebuiltOpts, store, last); err != nil {
+	if _, err := projections.Rebuild(ctx, rebuiltOpts, store, last); err != nil {
 		t.Fatal(err)
 	}
 	want := dump(t, opts.Path)

@@ -308,3 +308,12 @@ func HeadOf(page OutputPage) OutputHead {
 	}
 	return h
 }
+
+// HeadWithoutOutput returns the head of the output of d and true if d has no output. It needs
+// no further read. If content of d was shredded, it returns false, because Output reports that.
+func HeadWithoutOutput(d ExecutionDetail) (OutputHead, bool) {
+	if d.TotalBytes > 0 || d.Shredded != nil {
+		return OutputHead{}, false
+	}
+	return OutputHead{NextLineOffset: 1}, true
+}

@@ -126,7 +126,12 @@ func TestPlans(t *testing.T) {
 	r := &recorder{dsn: dsn(path, "_busy_timeout=10000"), seen: map[string]bool{}}
 	recorded := sql.OpenDB(r)
 	defer recorded.Close()
-	applies, err := prepare(t.Context(), recorded)
+	conn, err := r.Connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	applies, err := prepare(t.Context(), conn.(driver.ConnPrepareContext))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,9 +169,11 @@ func isHarmless(step, query string) bool {
 		// in an intact ledger.
 		return slices.Contains([]string{"SCAN position", "SCAN CONSTANT ROW", "SCAN (subquery-1)", "SCAN line", "SCAN anomalies", "SCAN unknown_events",
 			"SCAN anomalies USING COVERING INDEX anomalies_by_tenant", "SCAN unknown_events USING COVERING INDEX unknown_events_by_tenant", "SCAN json_each VIRTUAL TABLE INDEX 1:"}, step)
+	case step == "USE TEMP B-TREE FOR group_concat(ORDER BY)": // the short names of one session
+		return true
 	case strings.Contains(step, "TEMP B-TREE"):
-		// The executions of the heaps with a rare tag.
-		return strings.Contains(query, "INDEXED BY executions_by_heap")
+		// The executions of the heaps with a rare tag; the sessions that a text may mean.
+		return strings.Contains(query, "INDEXED BY executions_by_heap") || strings.Contains(query, "ORDER BY n.used_seq DESC") && !strings.Contains(query, "n.used_seq < ?3")
 	default:
 		return true
 	}
@@ -221,7 +228,13 @@ func askEverything(t *testing.T, s *Store) {
 	ask(s.Lineage(ctx, "t", "h"))
 	ask(s.HeapTags(ctx, "t", "h"))
 	ask(s.TagHistory(ctx, "t", "h", 5, ""))
-	ask(s.Sessions(ctx, "t"))
+	_, _, err = s.SessionNames(ctx, "t", 5, nameCursor("s"))
+	ask(nil, err)
+	ask(s.FirstPosition(ctx, "t", "x", "s"))
+	ask(s.ResolveSession(ctx, "t", "unknown"))
+	for _, kind := range []events.SessionKind{"", events.SessionLog, events.SessionLogical, events.SessionACP} {
+		ask(s.SessionList(ctx, "t", SessionFilter{Kind: kind, Limit: 5, Cursor: cursor{cursorSessions, 5}.String()}))
+	}
 	ask(s.Entries(ctx, "t", "s"))
 	ask(s.LogicalSession(ctx, "t", "s"))
 	ask(s.LogicalSessions(ctx, "t", 5, ""))

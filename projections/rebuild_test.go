@@ -148,7 +148,7 @@ func dumpTable(t testing.TB, db *sql.DB, name string) (list []string) {
 func rebuildFrom(t testing.TB, b *memoryLedger) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "rebuilt.db")
-	if err := projections.Rebuild(t.Context(), projections.Options{Path: path}, b, uint64(len(b.all()))); err != nil {
+	if _, err := projections.Rebuild(t.Context(), projections.Options{Path: path}, b, uint64(len(b.all()))); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -246,7 +246,7 @@ func answers(t *testing.T, s *projections.Store, who string) (list []any) {
 			add(p, err)
 		}
 	}
-	names, err := s.Sessions(t.Context(), who)
+	names, _, err := s.SessionNames(t.Context(), who, 0, "")
 	add(names, err)
 	for n := range 3 {
 		entries, err := s.Entries(t.Context(), who, fmt.Sprint("session ", n))
@@ -317,7 +317,7 @@ func TestFailedRebuildKeepsTheOldFile(t *testing.T) {
 	b.add(requested(1), requested(2), requested(3), requested(4))
 	dir := t.TempDir()
 	opts := projections.Options{Path: filepath.Join(dir, "projections.db")}
-	if err := projections.Rebuild(t.Context(), opts, b, 4); err != nil {
+	if _, err := projections.Rebuild(t.Context(), opts, b, 4); err != nil {
 		t.Fatal(err)
 	}
 	before, err := os.ReadFile(opts.Path)
@@ -335,7 +335,7 @@ func TestFailedRebuildKeepsTheOldFile(t *testing.T) {
 		"no more time": {gone, b, context.Canceled},
 		"a short feed": {t.Context(), endingFeed{b}, nil},
 	} {
-		err := projections.Rebuild(tt.ctx, opts, tt.feed, 4)
+		_, err := projections.Rebuild(tt.ctx, opts, tt.feed, 4)
 		if err == nil || tt.want != nil && !errors.Is(err, tt.want) {
 			t.Errorf("%s: error %v", name, err)
 		}
@@ -347,4 +347,37 @@ func TestFailedRebuildKeepsTheOldFile(t *testing.T) {
 			t.Errorf("%s: left %v, error %v", name, left, err)
 		}
 	}
+}
+
+// A rebuilt file has the tables, indexes and journal mode of one that Open created.
+func TestRebuiltHasEveryIndex(t *testing.T) {
+	t.Parallel()
+	b := newMemoryLedger()
+	b.add(requested(1), started(1, 1, fresh, ""), ended(1, events.StatusCompleted))
+	created := filepath.Join(t.TempDir(), "created.db")
+	apply(t, open(t, projections.Options{Path: created}), b)
+	if diff := cmp.Diff(layout(t, created), layout(t, rebuildFrom(t, b))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func layout(t *testing.T, path string) (list []string) {
+	t.Helper()
+	db := openRaw(t, path)
+	rows, err := db.QueryContext(t.Context(), "SELECT name || ': ' || coalesce(sql, '') FROM sqlite_schema UNION ALL SELECT 'journal mode ' || journal_mode FROM pragma_journal_mode ORDER BY 1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var entry string
+		if err := rows.Scan(&entry); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, entry)
+	}
+	if err := rows.Err(); err != nil || len(list) < 40 {
+		t.Fatal(len(list), err)
+	}
+	return list
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -315,8 +316,10 @@ func TestRemovalLeavesWhatARebuildFinds(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			store := storetest.Start(t)
-			path := filepath.Join(t.TempDir(), "live.db")
-			s := open(t, projections.Options{Path: path, Texts: store})
+			opts, c := copyOptions(t)
+			opts.Texts = store
+			path := opts.Path
+			s := open(t, opts)
 			follow(t, s, store)
 			b := &intactHistory{
 				Rand: rand.New(rand.NewPCG(seed, 7)), t: t, store: store, clock: began, entries: map[string]int64{}, turns: map[int]int64{}, after: map[int]string{},
@@ -347,6 +350,7 @@ func TestRemovalLeavesWhatARebuildFinds(t *testing.T) {
 					t.Fatal(err)
 				}
 				usage(t, s, tenant) // cached during the removal
+				writeCopy(t, s, c)
 				rests, err := s.Dependents(t.Context(), v.Last)
 				if err != nil || len(rests.Running) > 0 {
 					t.Fatalf("%v are running, error %v", rests.Running, err)
@@ -365,8 +369,12 @@ func TestRemovalLeavesWhatARebuildFinds(t *testing.T) {
 				}
 				noAnomalies(t, s)
 				got := tables(t, path)
+				if names := copyNames(t, opts.CopyDir); len(names) > 0 {
+					t.Fatalf("after the removal of volume %d there are the copies %v", volume, names)
+				}
+				writeCopy(t, s, c)
 				rebuiltOpts := projections.Options{Path: filepath.Join(t.TempDir(), "rebuilt.db"), Texts: store}
-				if err := projections.Rebuild(t.Context(), rebuiltOpts, store, seq); err != nil {
+				if _, err := projections.Rebuild(t.Context(), rebuiltOpts, store, seq); err != nil {
 					t.Fatal(err)
 				}
 				if diff := cmp.Diff(tables(t, rebuiltOpts.Path), got); diff != "" {
@@ -374,6 +382,27 @@ func TestRemovalLeavesWhatARebuildFinds(t *testing.T) {
 				}
 				if diff := cmp.Diff(usage(t, open(t, rebuiltOpts), tenant), usage(t, s, tenant)); diff != "" {
 					t.Fatalf("usage after the removal of volume %d (-rebuilt +removed):\n%s", volume, diff)
+				}
+				fromCopy := opts
+				fromCopy.Path = filepath.Join(t.TempDir(), "copied.db")
+				if err := os.CopyFS(fmt.Sprint(opts.CopyDir, volume), os.DirFS(opts.CopyDir)); err != nil { // the live projections may delete copies
+					t.Fatal(err)
+				}
+				fromCopy.CopyDir = fmt.Sprint(opts.CopyDir, volume)
+				for range 30 { // events of every kind after the copy
+					b.move()
+				}
+				if from := rebuildLost(t, fromCopy, store, b.last); from != seq {
+					t.Fatalf("the rebuild began at %d, want %d", from, seq)
+				}
+				compared, err := projections.RebuildFromStart(t.Context(), fromCopy, store, b.last)
+				if err != nil || len(compared) == 0 {
+					t.Fatalf("compared %+v, error %v", compared, err)
+				}
+				for _, d := range compared {
+					if d.Different > 0 || d.Skipped != "" || d.Rows < 50 {
+						t.Errorf("after the removal of volume %d: %+v", volume, d)
+					}
 				}
 			}
 			if dropped < 10 {
@@ -452,7 +481,7 @@ func TestRemovalKeepsTagsOfMigratedHeap(t *testing.T) {
 			t.Errorf("the heap has the tags %v, %v", h.Tags, err)
 		}
 		rebuiltOpts := projections.Options{Path: filepath.Join(t.TempDir(), "rebuilt.db"), Texts: store}
-		if err := projections.Rebuild(t.Context(), rebuiltOpts, store, seq); err != nil {
+		if _, err := projections.Rebuild(t.Context(), rebuiltOpts, store, seq); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(tables(t, rebuiltOpts.Path), tables(t, opts.Path)); diff != "" {

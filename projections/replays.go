@@ -1,8 +1,6 @@
 package projections
 
 import (
-	"database/sql"
-
 	"daybook/events"
 )
 
@@ -12,11 +10,10 @@ CREATE TABLE IF NOT EXISTS replays (execution INTEGER PRIMARY KEY, seq INTEGER N
 `
 
 // replayStatements are the statements about replays.
-type replayStatements struct{ executionID, putReplay *sql.Stmt }
+type replayStatements struct{ putReplay *statement }
 
 func (s *replayStatements) queries() []statementDef {
 	return []statementDef{
-		{&s.executionID, `SELECT id FROM executions WHERE tenant = ? AND execution_id = ?`},
 		{&s.putReplay, `INSERT OR REPLACE INTO replays VALUES (?, ?, ?)`},
 	}
 }
@@ -39,15 +36,11 @@ type LastReplay struct {
 // applyReplayed stores a verdict. It is no event of the course of the execution, so the
 // execution stays as it is.
 func (a *applier) applyReplayed(e *events.Event, d *events.ExecutionReplayed) error {
-	var execution int64
-	err := a.queryRow(a.s.executionID, e.Tenant, d.ExecutionID).Scan(&execution)
-	if isNoRows(err) {
-		return nil // its volume was removed
-	}
-	if err != nil {
+	st, err := a.findExecution(e.Tenant, d.ExecutionID)
+	if err != nil || st == nil { // its volume was removed
 		return err
 	}
-	return a.exec(a.s.putReplay, execution, e.Seq, asJSON(LastReplay{
+	return a.exec(a.s.putReplay, st.id, e.Seq, asJSON(LastReplay{
 		Verdict: d.Verdict, At: events.FormatTime(e.Time), Seq: e.Seq, EngineID: d.Engine.ID, Stopped: d.Stopped, Part: d.Part, Line: d.Line, Call: d.Call, Artifact: d.Artifact, Reason: d.Reason,
 	}))
 }

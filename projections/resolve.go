@@ -104,20 +104,8 @@ func (s *Store) resolve(ctx context.Context, what, prefix, tenant string, querie
 }
 
 // readColumn returns the only column of a query.
-func (s *Store) readColumn(ctx context.Context, query string, args ...any) (list []string, err error) {
-	rows, err := s.reader.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var text string
-		if err := rows.Scan(&text); err != nil {
-			return nil, err
-		}
-		list = append(list, text)
-	}
-	return list, rows.Err()
+func (s *Store) readColumn(ctx context.Context, query string, args ...any) ([]string, error) {
+	return readTexts(ctx, s.reader, query, args...)
 }
 
 // newestOf returns a column of the newest execution that meets a condition.

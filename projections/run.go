@@ -2,9 +2,10 @@ package projections
 
 import (
 	"context"
-	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -22,17 +23,32 @@ type Feed interface {
 // event, because results would be incomplete: it returns an error that wraps
 // events.ErrDamaged, and Damage returns the same error from then on. If the file of the
 // Store cannot be written, Run retries until it can; see StallError. Any other error ends
-// Run.
+// Run, also that the file does not match the checksum of its last close.
 func (s *Store) Run(ctx context.Context, feed Feed) error {
-	ctx, stop := context.WithCancel(ctx)
-	var mover sync.WaitGroup
-	mover.Go(func() { s.checkpoint(ctx) })
-	defer mover.Wait()
-	defer stop()
+	outer := ctx
+	ctx, stop := context.WithCancelCause(ctx)
+	var beside sync.WaitGroup
+	start, isMarkedOpen := s.appliedEvents(), s.isMarkedOpen // before any event is applied
+	beside.Go(func() {
+		// A checkpoint changes the file, which then can no longer be compared.
+		if err := s.verifyClosed(ctx, isMarkedOpen); err != nil && ctx.Err() == nil {
+			stop(err)
+			return
+		}
+		if ctx.Err() == nil {
+			s.noteCompared()
+		}
+		s.checkpoint(ctx, start)
+	})
+	defer beside.Wait()
+	defer stop(nil)
 	for {
 		err := feed.Follow(ctx, s.Applied(), func(batch []events.Event, _ uint64) error {
 			return s.Apply(ctx, batch)
 		})
+		if outer.Err() == nil && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		switch {
 		case errors.Is(err, events.ErrDamaged):
 			s.SetDamage(err)
@@ -44,7 +60,7 @@ func (s *Store) Run(ctx context.Context, feed Feed) error {
 		select {
 		case <-time.After(stallRetryInterval):
 		case <-ctx.Done():
-			return ctx.Err()
+			return context.Cause(ctx)
 		}
 	}
 }
@@ -68,15 +84,67 @@ func (s *Store) Apply(ctx context.Context, batch []events.Event) error {
 	if err := s.markOpen(); err != nil {
 		return err
 	}
+	if s.withoutIndexes && slices.ContainsFunc(batch, needsIndexes) {
+		if err := s.createIndexes(ctx); err != nil {
+			return err
+		}
+	}
 	// The driver does extra work for each statement that can be interrupted, so ctx is
 	// checked between events. If ctx is done, the transaction is rolled back.
 	txCtx := context.WithoutCancel(ctx)
-	tx, err := s.writer.BeginTx(txCtx, nil)
+	conn, err := s.writer.Conn(txCtx)
 	if err != nil {
-		return fmt.Errorf("begin: %w", err)
+		return fmt.Errorf("apply: %w", err)
 	}
-	defer tx.Rollback()
-	a := &applier{ctx: txCtx, tx: tx, s: s.stmts, texts: s.opts.Texts, bound: map[*sql.Stmt]*sql.Stmt{}, states: map[executionKey]*executionState{}, usageChanges: map[string]*Usage{}}
+	var a *applier
+	err = conn.Raw(func(c any) error {
+		a, err = s.applyOn(ctx, c.(writerConn), batch)
+		return err
+	})
+	if err = errors.Join(err, conn.Close()); err != nil {
+		return err
+	}
+	s.keepStates(a.states)
+	s.signalContexts(a.contexts)
+	if a.hasErased || s.needsScrub { // before advance publishes the position
+		err = s.scrub(txCtx)
+	}
+	s.advance(batch, a)
+	return err
+}
+
+// applyOn applies a batch in one transaction of the writer's connection.
+func (s *Store) applyOn(ctx context.Context, conn writerConn, batch []events.Event) (*applier, error) {
+	if conn != s.stmts.conn {
+		return nil, errors.New("the connection to the projections was replaced")
+	}
+	states := s.states
+	s.states = nil // unless the transaction is committed, they do not match the rows
+	if states == nil {
+		states = map[executionKey]*executionState{}
+	}
+	a := &applier{ctx: context.WithoutCancel(ctx), s: s.stmts, texts: s.opts.Texts, states: states, usageChanges: map[string]*Usage{}}
+	tx, err := conn.BeginTx(a.ctx, driver.TxOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("begin: %w", err)
+	}
+	if err := a.applyAll(ctx, batch); err != nil {
+		_ = tx.Rollback() // SQLite may have rolled back already
+		return nil, err
+	}
+	if a.voidsCopies > 0 {
+		if err := s.dropCopies(a.voidsCopies); err != nil {
+			_ = tx.Rollback()
+			return nil, err
+		}
+	}
+	if err := tx.Commit(); err != nil {
+		return nil, fmt.Errorf("commit: %w", err)
+	}
+	return a, nil
+}
+
+func (a *applier) applyAll(ctx context.Context, batch []events.Event) error {
 	for i := range batch {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -86,34 +154,45 @@ func (s *Store) Apply(ctx context.Context, batch []events.Event) error {
 		}
 	}
 	last := batch[len(batch)-1].Seq
-	if err := errors.Join(a.storeExtents(), a.storeContexts(), a.storeUsage(), a.exec(s.stmts.position, last)); err != nil {
+	if err := errors.Join(a.storeExecutions(), a.storeContexts(), a.storeUsage(), a.exec(a.s.position, last)); err != nil {
 		return fmt.Errorf("apply events up to %d: %w", last, err)
 	}
-	if err := tx.Commit(); err != nil {
-		return fmt.Errorf("commit: %w", err)
+	return nil
+}
+
+// maxStates bounds the executions in progress whose states are kept.
+const maxStates = 1024
+
+// keepStates keeps the states of executions in progress for the next batch.
+func (s *Store) keepStates(states map[executionKey]*executionState) {
+	for key, st := range states {
+		if st.status.Terminal() {
+			delete(states, key)
+		}
 	}
-	s.signalContexts(a.contexts)
-	if a.hasErased || s.needsScrub { // before advance publishes the position
-		err = s.scrub(txCtx)
+	if len(states) <= maxStates {
+		s.states = states
 	}
-	s.advance(batch, a)
-	return err
 }
 
 // applier applies events within one transaction.
 type applier struct {
 	ctx context.Context //nolint:containedctx // the applier lives only during one call
-	tx  *sql.Tx
 	s   *statements
 	// texts is Options.Texts.
 	texts Texts
-	// bound holds the statements used so far, bound to the transaction.
-	bound map[*sql.Stmt]*sql.Stmt
-	// states holds the executions that events of the batch are about.
-	states     map[executionKey]*executionState
-	logChanges []logChange
-	// hasErased is true if the batch erased content.
-	hasErased bool
+	// states holds the executions that events of the batch are about, and others.
+	states map[executionKey]*executionState
+	// newExecutions are those whose rows are not in the table yet, in the order of their
+	// ids. lastID is the largest id, or 0 if it is not known.
+	newExecutions []*executionState
+	lastID        int64
+	logChanges    []logChange
+	// hasErased is true if the batch erased content. voidsCopies is the position of the last event
+	// of the batch that voids all earlier projection copies, because it erased content or recorded
+	// the loss of events, or 0.
+	hasErased   bool
+	voidsCopies uint64
 	// usageChanges holds the changes of the batch to the usage of tenants. hasRecounted
 	// is true if the usage of all tenants was counted again, because a volume was removed.
 	usageChanges map[string]*Usage
@@ -122,33 +201,23 @@ type applier struct {
 	contexts map[contextKey]*contextRow
 }
 
-// bind returns a statement bound to the transaction. Binding it at each use took a tenth
-// of the time of applying.
-func (a *applier) bind(stmt *sql.Stmt) *sql.Stmt {
-	b := a.bound[stmt]
-	if b == nil {
-		b = a.tx.StmtContext(a.ctx, stmt)
-		a.bound[stmt] = b
-	}
-	return b
-}
-
-func (a *applier) exec(stmt *sql.Stmt, args ...any) error {
-	_, err := a.bind(stmt).ExecContext(a.ctx, args...)
+func (a *applier) exec(stmt *statement, args ...any) error {
+	_, err := stmt.exec(a.ctx, args)
 	return err
 }
 
 // execCount returns the number of rows changed.
-func (a *applier) execCount(stmt *sql.Stmt, args ...any) (int64, error) {
-	res, err := a.bind(stmt).ExecContext(a.ctx, args...)
-	if err != nil {
-		return 0, err
-	}
-	return res.RowsAffected()
+func (a *applier) execCount(stmt *statement, args ...any) (int64, error) {
+	return stmt.exec(a.ctx, args)
 }
 
-func (a *applier) queryRow(stmt *sql.Stmt, args ...any) *sql.Row {
-	return a.bind(stmt).QueryRowContext(a.ctx, args...)
+func (a *applier) query(stmt *statement, args ...any) (*rowReader, error) {
+	return stmt.query(a.ctx, args)
+}
+
+func (a *applier) queryRow(stmt *statement, args ...any) firstRow {
+	rows, err := stmt.query(a.ctx, args)
+	return firstRow{rows, err}
 }
 
 func (a *applier) apply(e *events.Event) error {
@@ -181,8 +250,8 @@ func (a *applier) apply(e *events.Event) error {
 	case *events.SessionRefAssigned:
 		a.usageOf(e.Tenant).ShortNames++
 		return a.exec(a.s.sessionRef, e.Tenant, d.Ref, d.SessionID)
-	case *events.SessionNamed:
-		return nil // the write side reads it by subject
+	case *events.SessionNamed: // the write side reads the intent by subject
+		return a.exec(a.s.nameIntent, e.Tenant, d.SessionID, e.Seq)
 	case *events.HeapTagged:
 		return a.applyTagged(e, d)
 	case *events.SessionEntryRecorded:
@@ -205,11 +274,16 @@ func (a *applier) apply(e *events.Event) error {
 	case *events.LedgerVolumeRemoved:
 		return a.applyVolumeRemoved(e, d)
 	case *events.LedgerVolumeOpened:
+		if d.Hole != nil || len(d.Lost) > 0 {
+			a.voidsCopies = e.Seq // a rebuild from the first event lacks these events
+		}
 		return a.applyLostBlobs(e, d.LostBlobs)
 	case *events.BlobsLost:
 		return a.applyLostBlobs(e, d.Of(e.Tenant))
 	case *events.LedgerCheckpointed, *events.LedgerVolumeSealed, *events.LedgerSignersChanged:
 		return nil // they change no table; package audit reads them from the ledger
+	case *events.LedgerProjectionsCopied:
+		return nil // a rebuild reads them from the ledger
 	case *events.ExecutionArtifactCreated:
 		return a.applyArtifact(e, d)
 	case *events.ExecutionReplayed:

@@ -2,7 +2,15 @@ package projections
 
 // SchemaVersion is the version of the file layout. A file of another version is rebuilt
 // from the ledger.
-const SchemaVersion = 33
+const SchemaVersion = 35
+
+// readIndexes are the indexes that only queries, removals of volumes, and no other statement of
+// the applier use. A rebuild creates them at its end, from sorted rows.
+var readIndexes = [...]string{"executions_by_age", "executions_by_time", "executions_by_status", "executions_by_session", "executions_by_logical", "executions_by_heap", "output_by_line", "heaps_by_age",
+	"sessions_by_use", "sessions_by_id", "logical_sessions_by_use", "logical_sessions_by_intent", "agent_sessions_by_title"}
+
+// completeSchema creates what a file lacks of the tables and indexes.
+const completeSchema = schema + callSchema + artifactSchema + replaySchema + agentSchema + contextSchema + logicalSchema
 
 // Times are milliseconds since 1970 UTC. Bodies (source, result, error), actors and
 // usage are JSON as recorded.
@@ -112,10 +120,15 @@ CREATE TABLE IF NOT EXISTS entries (
 	input_heap TEXT, output_heap TEXT, completed_at INTEGER NOT NULL,
 	PRIMARY KEY (tenant, session_id, idx)
 ) WITHOUT ROWID;
--- The named sessions that runs were requested in.
+-- The named sessions that runs were requested in. used_seq is the position of the last request or
+-- reset, runs the number of executions, and head the heap that the session continues from.
 CREATE TABLE IF NOT EXISTS sessions (
-	tenant TEXT NOT NULL, session TEXT NOT NULL, session_id TEXT NOT NULL, PRIMARY KEY (tenant, session)
+	tenant TEXT NOT NULL, session TEXT NOT NULL, session_id TEXT NOT NULL,
+	used_seq INTEGER NOT NULL, runs INTEGER NOT NULL, head TEXT,
+	PRIMARY KEY (tenant, session)
 ) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS sessions_by_use ON sessions (tenant, used_seq);
+CREATE INDEX IF NOT EXISTS sessions_by_id ON sessions (tenant, session_id);
 -- Changes of the head of a session of any kind that no run made. turn is the last
 -- turn before, or the number of entries of a named session.
 CREATE TABLE IF NOT EXISTS session_resets (
@@ -179,6 +192,7 @@ CREATE TABLE IF NOT EXISTS agent_sessions (
 	closed INTEGER NOT NULL DEFAULT 0, deleted_seq INTEGER,
 	UNIQUE (tenant, session_id)
 );
+CREATE INDEX IF NOT EXISTS agent_sessions_by_title ON agent_sessions (tenant, title) WHERE title IS NOT NULL;
 CREATE INDEX IF NOT EXISTS agent_sessions_by_use ON agent_sessions (tenant, updated_seq) WHERE deleted_seq IS NULL;
 CREATE TABLE IF NOT EXISTS agent_prompts (
 	seq INTEGER PRIMARY KEY, session INTEGER NOT NULL, prompt_id TEXT NOT NULL, at INTEGER NOT NULL,
@@ -225,10 +239,19 @@ CREATE TABLE IF NOT EXISTS logical_sessions (
 	head TEXT, head_turn INTEGER NOT NULL DEFAULT 0, reset_turn INTEGER NOT NULL DEFAULT 0,
 	turns INTEGER NOT NULL DEFAULT 0, last_execution TEXT,
 	revision INTEGER NOT NULL DEFAULT 0, primary_source TEXT, catalog_sha256 TEXT, broken TEXT,
+	-- the number of executions, and the position of the last use, which is null while no list has
+	-- the session: before an ACP session is created, and after it is deleted
+	runs INTEGER NOT NULL DEFAULT 0, used_seq INTEGER,
 	PRIMARY KEY (tenant, session_id)
 ) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS logical_sessions_by_use ON logical_sessions (tenant, kind, used_seq) WHERE used_seq IS NOT NULL;
+CREATE INDEX IF NOT EXISTS logical_sessions_by_intent ON logical_sessions (tenant, intent) WHERE intent IS NOT NULL;
 CREATE INDEX IF NOT EXISTS logical_sessions_by_key ON logical_sessions (tenant, key_id) WHERE key_id IS NOT NULL;
 CREATE UNIQUE INDEX IF NOT EXISTS logical_sessions_by_age ON logical_sessions (tenant, opened_seq);
+-- The events that named the intent of a session, each before the session was opened.
+CREATE TABLE IF NOT EXISTS named_intents (
+	tenant TEXT NOT NULL, session_id TEXT NOT NULL, seq INTEGER NOT NULL, PRIMARY KEY (tenant, session_id)
+) WITHOUT ROWID;
 -- The catalog entries that a session got since its last break.
 CREATE TABLE IF NOT EXISTS taught (
 	tenant TEXT NOT NULL, session_id TEXT NOT NULL, n INTEGER NOT NULL,

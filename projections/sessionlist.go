@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"daybook/events"
 )
@@ -63,33 +64,77 @@ type SessionPage struct {
 	NextCursor string `json:"next_cursor,omitempty"`
 }
 
-// allSessions selects a row for each session of tenant ?1, except ACP sessions that
-// were deleted or never created.
-const allSessions = `
-SELECT 'named' AS kind, n.session_id, n.session AS name, NULL AS parent,
-	coalesce((SELECT x.requested_at FROM executions x WHERE x.tenant = n.tenant AND x.session_id = n.session_id ORDER BY x.requested_seq LIMIT 1), 0) AS created_at,
-	max(coalesce((SELECT coalesce(x.completed_at, x.started_at, x.requested_at) FROM executions x WHERE x.tenant = n.tenant AND x.session_id = n.session_id ORDER BY x.requested_seq DESC LIMIT 1), 0),
-		coalesce((SELECT r.at FROM session_resets r WHERE r.tenant = n.tenant AND r.session_id = n.session_id ORDER BY r.seq DESC LIMIT 1), 0)) AS used_at,
-	max(coalesce((SELECT x.requested_seq FROM executions x WHERE x.tenant = n.tenant AND x.session_id = n.session_id ORDER BY x.requested_seq DESC LIMIT 1), 0),
-		coalesce((SELECT max(r.seq) FROM session_resets r WHERE r.tenant = n.tenant AND r.session_id = n.session_id), 0)) AS used_seq,
-	(SELECT count(*) FROM executions x WHERE x.tenant = n.tenant AND x.session_id = n.session_id) AS runs,
-	coalesce(
-		(SELECT e.output_heap FROM entries e WHERE e.tenant = n.tenant AND e.session_id = n.session_id AND e.output_heap IS NOT NULL AND e.idx >= coalesce(
-			(SELECT r.turn FROM session_resets r WHERE r.tenant = n.tenant AND r.session_id = n.session_id ORDER BY r.seq DESC LIMIT 1), 0) ORDER BY e.idx DESC LIMIT 1),
-		(SELECT r.heap FROM session_resets r WHERE r.tenant = n.tenant AND r.session_id = n.session_id ORDER BY r.seq DESC LIMIT 1)) AS head
-FROM sessions n WHERE n.tenant = ?1
-UNION ALL
-SELECT l.kind, l.session_id, coalesce(l.intent, a.title), l.parent, l.opened_at, max(l.used_at, coalesce(a.updated_at, 0)),
-	max(l.opened_seq, coalesce(a.updated_seq, 0),
-		coalesce((SELECT max(x.requested_seq) FROM executions x WHERE x.tenant = l.tenant AND x.logical_id = l.session_id), 0),
-		coalesce((SELECT max(r.seq) FROM session_resets r WHERE r.tenant = l.tenant AND r.session_id = l.session_id), 0)),
-	(SELECT count(*) FROM executions x WHERE x.tenant = l.tenant AND x.logical_id = l.session_id), l.head
-FROM logical_sessions l LEFT JOIN agent_sessions a ON a.tenant = l.tenant AND a.session_id = l.session_id
-WHERE l.tenant = ?1 AND (l.kind <> 'acp' OR a.id IS NOT NULL AND a.deleted_seq IS NULL)`
+// sessionArm is a query for the sessions that one table holds. Its conditions name the table n,
+// and ?1 is the tenant. Its first columns are those of scanSession.
+type sessionArm struct{ columns, from string }
 
-const sessionColumns = `SELECT kind, session_id, name, parent, created_at, used_at, used_seq, runs, head,
-	(SELECT group_concat(ref, ' ') FROM (SELECT DISTINCT ref FROM session_refs r WHERE r.tenant = ?1 AND r.session_id = s.session_id ORDER BY ref)),
-	(SELECT r.at FROM session_resets r WHERE r.tenant = ?1 AND r.session_id = s.session_id AND r.reason IS NULL ORDER BY r.seq DESC LIMIT 1) FROM (` + allSessions + `) s`
+var (
+	namedSessions = sessionArm{
+		columns: `'named', n.session_id, n.session, NULL,
+	coalesce((SELECT x.requested_at FROM executions x WHERE x.tenant = n.tenant AND x.session_id = n.session_id ORDER BY x.requested_seq LIMIT 1), 0),
+	max(coalesce((SELECT coalesce(x.completed_at, x.started_at, x.requested_at) FROM executions x WHERE x.tenant = n.tenant AND x.session_id = n.session_id ORDER BY x.requested_seq DESC LIMIT 1), 0),
+		coalesce((SELECT r.at FROM session_resets r WHERE r.tenant = n.tenant AND r.session_id = n.session_id ORDER BY r.seq DESC LIMIT 1), 0))`,
+		from: `sessions n WHERE n.tenant = ?1`,
+	}
+	// otherSessions has the logical and the ACP sessions, except ACP sessions that were deleted or
+	// never created.
+	otherSessions = sessionArm{
+		columns: `n.kind, n.session_id, coalesce(n.intent, a.title), n.parent, n.opened_at, max(n.used_at, coalesce(a.updated_at, 0))`,
+		from:    `logical_sessions n LEFT JOIN agent_sessions a ON a.tenant = n.tenant AND a.session_id = n.session_id WHERE n.tenant = ?1 AND n.used_seq IS NOT NULL`,
+	}
+)
+
+// query returns the query for the sessions that meet a condition, the last used first.
+func (arm sessionArm) query(condition string) string {
+	return `SELECT ` + arm.columns + `, n.used_seq, n.runs, n.head,
+	(SELECT group_concat(r.ref, ' ' ORDER BY r.ref) FROM session_refs r WHERE r.tenant = ?1 AND r.session_id = n.session_id),
+	(SELECT r.at FROM session_resets r WHERE r.tenant = ?1 AND r.session_id = n.session_id AND r.reason IS NULL ORDER BY r.seq DESC LIMIT 1)
+	FROM ` + arm.from + ` AND (` + condition + `) ORDER BY n.used_seq DESC LIMIT ?2`
+}
+
+// listedSession is a session at its place in a list.
+type listedSession struct {
+	Session
+	seq uint64
+}
+
+// sessionSearch is one of the queries for a list of sessions. Its conditions have the arguments
+// from ?3 on.
+type sessionSearch struct {
+	arm       sessionArm
+	condition string
+	args      []any
+}
+
+// findSessions returns the sessions that some searches find, the last used first, and not more
+// than limit. Each search reads that many.
+func (s *Store) findSessions(ctx context.Context, tenant string, limit int, searches []sessionSearch) (found []listedSession, err error) {
+	tx, err := s.reader.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return nil, err
+	}
+	defer tx.Rollback()
+	for _, search := range searches {
+		rows, err := tx.QueryContext(ctx, search.arm.query(search.condition), append([]any{tenant, limit}, search.args...)...)
+		if err != nil {
+			return nil, err
+		}
+		for rows.Next() {
+			one, seq, err := scanSession(rows.Scan)
+			if err != nil {
+				return nil, errors.Join(err, rows.Close())
+			}
+			if !slices.ContainsFunc(found, func(l listedSession) bool { return l.seq == seq && l.SessionID == one.SessionID }) {
+				found = append(found, listedSession{one, seq})
+			}
+		}
+		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortStableFunc(found, func(a, b listedSession) int { return cmp.Compare(b.seq, a.seq) })
+	return found[:min(len(found), limit)], nil
+}
 
 func scanSession(scan func(...any) error) (s Session, seq uint64, err error) {
 	var created, used int64
@@ -126,13 +171,26 @@ func (s *Store) SessionList(ctx context.Context, tenant string, f SessionFilter)
 	if err != nil {
 		return page, err
 	}
-	rows, err := s.reader.QueryContext(ctx, sessionColumns+` WHERE used_seq < ?2 AND (?3 = '' OR kind = ?3) ORDER BY used_seq DESC LIMIT ?4`,
-		tenant, before, string(f.Kind), limit+1)
+	var searches []sessionSearch
+	for _, kind := range []events.SessionKind{events.SessionLog, events.SessionLogical, events.SessionACP} {
+		switch {
+		case f.Kind != "" && f.Kind != kind:
+		case kind == events.SessionLog:
+			searches = append(searches, sessionSearch{namedSessions, `n.used_seq < ?3`, []any{before}})
+		default:
+			searches = append(searches, sessionSearch{otherSessions, `n.used_seq < ?3 AND n.kind = ?4`, []any{before, string(kind)}})
+		}
+	}
+	found, err := s.findSessions(ctx, tenant, limit+1, searches)
 	if err != nil {
 		return page, fmt.Errorf("list sessions: %w", err)
 	}
-	if page.Items, page.NextCursor, err = readPage(rows, limit, cursorSessions, scanSession); err != nil {
-		return page, fmt.Errorf("list sessions: %w", err)
+	for i, one := range found {
+		if i == limit {
+			page.NextCursor = cursor{cursorSessions, found[i-1].seq}.String()
+			break
+		}
+		page.Items = append(page.Items, one.Session)
 	}
 	return page, nil
 }
@@ -150,20 +208,32 @@ func (s *Store) ResolveSession(ctx context.Context, tenant, text string) (Sessio
 	if text == "" {
 		return Session{}, badQuery("session must not be empty")
 	}
-	for _, step := range []string{
-		`kind = 'named' AND name = ?2`,
-		`session_id = ?2`,
-		`kind = 'logical' AND name = ?2 OR EXISTS (SELECT 1 FROM session_refs r WHERE r.tenant = ?1 AND r.ref = ?2 AND r.session_id = s.session_id)`,
-		`substr(name, 1, length(?2)) = ?2 OR length(?2) >= 4 AND substr(session_id, 1, length(?2)) = ?2`,
+	// The texts that begin with text are those before end.
+	end := text + "\xff"
+	isID := utf8.RuneCountInString(text) >= 4
+	for _, step := range [][]sessionSearch{
+		{{namedSessions, `n.session = ?3`, []any{text}}},
+		{{namedSessions, `n.session_id = ?3`, []any{text}}, {otherSessions, `n.session_id = ?3`, []any{text}}},
+		{
+			{otherSessions, `n.kind = 'logical' AND n.intent = ?3`, []any{text}},
+			{otherSessions, `n.session_id IN (SELECT r.session_id FROM session_refs r WHERE r.tenant = ?1 AND r.ref = ?3)`, []any{text}},
+		},
+		{
+			{namedSessions, `n.session >= ?3 AND n.session < ?4`, []any{text, end}},
+			{namedSessions, `?5 AND n.session_id >= ?3 AND n.session_id < ?4`, []any{text, end, isID}},
+			{otherSessions, `n.intent >= ?3 AND n.intent < ?4`, []any{text, end}},
+			{otherSessions, `n.intent IS NULL AND n.session_id IN (SELECT t.session_id FROM agent_sessions t WHERE t.tenant = ?1 AND t.title >= ?3 AND t.title < ?4)`, []any{text, end}},
+			{otherSessions, `?5 AND n.session_id >= ?3 AND n.session_id < ?4`, []any{text, end, isID}},
+		},
 	} {
-		found, more, err := s.querySessions(ctx, tenant, step, text)
+		found, err := s.findSessions(ctx, tenant, maxSessionCandidates+1, step)
 		switch {
 		case err != nil:
 			return Session{}, fmt.Errorf("find session %q: %w", text, err)
 		case len(found) == 1:
-			return s.reloadAfterEntries(ctx, tenant, found[0])
+			return s.reloadAfterEntries(ctx, tenant, found[0].Session)
 		case len(found) > 1:
-			return Session{}, ambiguousSession(text, found, more)
+			return Session{}, ambiguousSession(text, found)
 		}
 	}
 	return Session{}, notFound("session", text)
@@ -182,38 +252,19 @@ func (s *Store) reloadAfterEntries(ctx context.Context, tenant string, one Sessi
 	if err := s.waitForEntries(ctx, key); err != nil {
 		return Session{}, fmt.Errorf("wait for the entries of session %q: %w", *one.Name, err)
 	}
-	found, _, err := s.querySessions(ctx, tenant, `kind = 'named' AND name = ?2`, *one.Name)
+	found, err := s.findSessions(ctx, tenant, 1, []sessionSearch{{namedSessions, `n.session = ?3`, []any{*one.Name}}})
 	switch {
 	case err != nil:
 		return Session{}, fmt.Errorf("find session %q: %w", *one.Name, err)
 	case len(found) == 0:
 		return Session{}, notFound("session", *one.Name)
 	}
-	return found[0], nil
+	return found[0].Session, nil
 }
 
-func (s *Store) querySessions(ctx context.Context, tenant, where, text string) (found []Session, more bool, err error) {
-	rows, err := s.reader.QueryContext(ctx, sessionColumns+" WHERE "+where+" ORDER BY used_seq DESC LIMIT ?3", tenant, text, maxSessionCandidates+1)
-	if err != nil {
-		return nil, false, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		one, _, err := scanSession(rows.Scan)
-		if err != nil {
-			return nil, false, err
-		}
-		if len(found) == maxSessionCandidates {
-			return found, true, rows.Err()
-		}
-		found = append(found, one)
-	}
-	return found, false, rows.Err()
-}
-
-func ambiguousSession(text string, found []Session, more bool) error {
-	e := &AmbiguousError{What: "session", Prefix: text, More: more}
-	for _, s := range found {
+func ambiguousSession(text string, found []listedSession) error {
+	e := &AmbiguousError{What: "session", Prefix: text, More: len(found) > maxSessionCandidates}
+	for _, s := range found[:min(len(found), maxSessionCandidates)] {
 		name := s.SessionID[:12]
 		if s.Name != nil {
 			name = fmt.Sprintf("%.40q (%s)", *s.Name, name)

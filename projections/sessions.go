@@ -1,35 +1,50 @@
 package projections
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"math"
 
 	"daybook/events"
 	"daybook/internal/resources/budget"
 	"daybook/internal/resources/reads"
 )
 
-// Sessions returns the sorted names of the named sessions that have entries.
-func (s *Store) Sessions(ctx context.Context, tenant string) ([]string, error) {
-	rows, err := s.reader.QueryContext(ctx, "SELECT session FROM sessions s WHERE tenant = ? AND EXISTS (SELECT 1 FROM entries e WHERE e.tenant = s.tenant AND e.session_id = s.session_id) ORDER BY session", tenant)
+// SessionNames returns the sorted names of the named sessions that have entries: at most limit,
+// which is 1 to MaxListLimit, or all if it is 0. after is the next cursor of the previous page, or
+// empty. next is set only if there are more names.
+func (s *Store) SessionNames(ctx context.Context, tenant string, limit int, after string) (list []string, next string, err error) {
+	if limit < 0 || limit > MaxListLimit {
+		return nil, "", badQuery("limit %d is out of range: 1 to %d", limit, MaxListLimit)
+	}
+	name, err := parseNameCursor(after)
 	if err != nil {
-		return nil, fmt.Errorf("list sessions: %w", err)
+		return nil, "", err
+	}
+	rows, err := s.reader.QueryContext(ctx, `SELECT session FROM sessions s WHERE tenant = ? AND session > ? AND EXISTS (SELECT 1 FROM entries e WHERE e.tenant = s.tenant AND e.session_id = s.session_id)
+		ORDER BY session LIMIT ?`, tenant, name, cmp.Or(limit, math.MaxInt32-1)+1)
+	if err != nil {
+		return nil, "", fmt.Errorf("list sessions: %w", err)
 	}
 	defer rows.Close()
-	list := []string{}
+	list = []string{}
 	for rows.Next() {
+		if limit > 0 && len(list) == limit {
+			return list, nameCursor(list[limit-1]), nil
+		}
 		var name string
 		if err := rows.Scan(&name); err != nil {
-			return nil, fmt.Errorf("list sessions: %w", err)
+			return nil, "", fmt.Errorf("list sessions: %w", err)
 		}
 		if err := budget.Take(ctx, len(name)+32); err != nil {
-			return nil, err
+			return nil, "", err
 		}
 		list = append(list, name)
 	}
-	return list, rows.Err()
+	return list, "", rows.Err()
 }
 
 // Entries returns the session log of a named session in order. It waits up to 1 s for
@@ -105,11 +120,12 @@ func (s *Store) readEntries(ctx context.Context, tenant, query, id, name string)
 // entryBatchSize is the number of entries that ForEachEntry reads and holds at a time.
 const entryBatchSize = 32
 
-// ForEachEntry calls fn for each entry in the log of a session of any kind, in order. The
+// ForEachEntry calls fn for each entry in the log of a session of any kind with at least the
+// index from, in order. The
 // log of a named session is its entries. The log of any other session is its ended turns,
 // each with the index turn minus 1. ForEachEntry holds a few entries at a time, and no
 // query is open while fn runs. It returns an error of fn unchanged.
-func (s *Store) ForEachEntry(ctx context.Context, tenant string, of Session, fn func(Entry) error) error {
+func (s *Store) ForEachEntry(ctx context.Context, tenant string, of Session, from int64, fn func(Entry) error) error {
 	query := `SELECT turn - 1, execution_id, status, input_heap, output_heap, completed_at, source, (SELECT count(*) FROM artifacts a WHERE a.execution = executions.id)
 		FROM executions WHERE tenant = ? AND logical_id = ? AND turn > ? AND status <> 'running' ORDER BY turn LIMIT ?`
 	if of.Kind == events.SessionLog {
@@ -120,7 +136,7 @@ func (s *Store) ForEachEntry(ctx context.Context, tenant string, of Session, fn 
 			FROM entries n JOIN executions x ON x.tenant = n.tenant AND x.execution_id = n.execution_id
 			WHERE n.tenant = ? AND n.session_id = ? AND n.idx >= ? ORDER BY n.idx LIMIT ?`
 	}
-	for next, more := int64(0), true; more; {
+	for next, more := from, true; more; {
 		err := budget.Piece(ctx, func() error {
 			var list []entryRow
 			err := budget.Retry(ctx, reads.RetryFunc(ctx, func() (err error) {

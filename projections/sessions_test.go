@@ -34,7 +34,7 @@ func TestSessions(t *testing.T) {
 	)
 	apply(t, s, b)
 	noAnomalies(t, s)
-	list, err := s.Sessions(t.Context(), tenant)
+	list, _, err := s.SessionNames(t.Context(), tenant, 0, "")
 	if diff := cmp.Diff([]string{"Apple", "zebra", "ähre"}, list); diff != "" || err != nil {
 		t.Errorf("%s, error %v", diff, err)
 	}
@@ -52,7 +52,7 @@ func TestSessions(t *testing.T) {
 			t.Errorf("entries of %+v: %v, error %v", who, got, err)
 		}
 	}
-	if list, err := s.Sessions(t.Context(), "another"); err != nil || list == nil || len(list) != 0 {
+	if list, _, err := s.SessionNames(t.Context(), "another", 0, ""); err != nil || list == nil || len(list) != 0 {
 		t.Errorf("another tenant's sessions: %v, error %v", list, err)
 	}
 }
@@ -184,7 +184,7 @@ func TestEntriesInPages(t *testing.T) {
 	account := budget.New(budget.Options{Answers: 1 << 20, Runs: 1, Cache: 1}).Answer(tenant, 1)
 	ctx := budget.With(t.Context(), account)
 	var got []projections.Entry
-	err = s.ForEachEntry(ctx, tenant, of, func(e projections.Entry) error {
+	err = s.ForEachEntry(ctx, tenant, of, 0, func(e projections.Entry) error {
 		if held := account.Held(); held == 0 || held > 32<<10 {
 			t.Errorf("at entry %d the account holds %d bytes", e.Index, held)
 		}
@@ -198,7 +198,7 @@ func TestEntriesInPages(t *testing.T) {
 		t.Errorf("%d bytes are held at the end", account.Held())
 	}
 	stop := errors.New("stop")
-	if err := s.ForEachEntry(ctx, tenant, of, func(projections.Entry) error { return stop }); !errors.Is(err, stop) {
+	if err := s.ForEachEntry(ctx, tenant, of, 0, func(projections.Entry) error { return stop }); !errors.Is(err, stop) {
 		t.Errorf("an error of the caller: %v", err)
 	}
 }

@@ -15,11 +15,11 @@ import (
 // stallRetryInterval is how long Run waits before it tries to write its file again.
 const stallRetryInterval = time.Second
 
-// isUnwritable reports whether a file cannot be written now because the disk is full or
-// the process has too many files open, as opposed to a fault that would occur again.
+// isUnwritable reports whether a file cannot be written, or a copy not be deleted, now because the
+// disk is full or failing or the process has too many files open, as opposed to a fault that would occur again.
 func isUnwritable(err error) bool {
 	var se sqlite3.Error
-	return exhausted.Is(err) || errors.As(err, &se) && (se.Code == sqlite3.ErrCantOpen || se.Code == sqlite3.ErrNomem || se.Code == sqlite3.ErrFull || se.Code == sqlite3.ErrIoErr || se.Code == sqlite3.ErrReadonly)
+	return exhausted.Is(err) || errors.Is(err, errCopiesStay) || errors.As(err, &se) && (se.Code == sqlite3.ErrCantOpen || se.Code == sqlite3.ErrNomem || se.Code == sqlite3.ErrFull || se.Code == sqlite3.ErrIoErr || se.Code == sqlite3.ErrReadonly)
 }
 
 // isOutOfSpace reports whether an error reports a full disk.

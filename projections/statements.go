@@ -2,7 +2,7 @@ package projections
 
 import (
 	"context"
-	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,53 +10,56 @@ import (
 
 // statements are the prepared statements of the applier.
 type statements struct {
-	position, anomaly, unknown *sql.Stmt
+	position, anomaly, unknown *statement
 	removalStatements
-	request, state, start, touch, handBack, end                         *sql.Stmt
-	chunk, extent, truncate, lastChunk, deleteChunk                     *sql.Stmt
-	heap, remake, collect, lose                                         *sql.Stmt
-	migrate, migrateAgain                                               *sql.Stmt
-	edit, inForce, force                                                *sql.Stmt
-	tag, untag, heapKnown, isTagged                                     *sql.Stmt
-	entry, lastEntry, session                                           *sql.Stmt
-	seal, sealed, shred, blank, blankOutput                             *sql.Stmt
-	blankIntent, blankWorkspace, blankPrompts, blankAnswers, blankTitle *sql.Stmt
-	isShredded, sealedTags, blankTags, blankEdits                       *sql.Stmt
-	use                                                                 *sql.Stmt
-	logicalOpen, logicalUse, logicalTurn                                *sql.Stmt
-	logicalExpand, logicalBreak, logicalReset                           *sql.Stmt
-	logicalHead, logicalSet, addEntry, clearEntries                     *sql.Stmt
-	sessionReset, sessionRef                                            *sql.Stmt
+	insertExecution, lastID, state, start, touch, handBack, end         *statement
+	chunk, extent, truncate, lastChunk, deleteChunk                     *statement
+	heap, remake, collect, lose                                         *statement
+	migrate, migrateAgain                                               *statement
+	edit, inForce, force                                                *statement
+	tag, untag, heapKnown, isTagged                                     *statement
+	entry, lastEntry                                                    *statement
+	seal, sealed, shred, blank, blankOutput                             *statement
+	blankIntent, blankWorkspace, blankPrompts, blankAnswers, blankTitle *statement
+	isShredded, sealedTags, blankTags, blankEdits                       *statement
+	use                                                                 *statement
+	logicalOpen, logicalUse, logicalTurn                                *statement
+	logicalExpand, logicalBreak, logicalReset                           *statement
+	logicalHead, logicalSet, addEntry, clearEntries                     *statement
+	sessionReset, sessionRef, nameIntent                                *statement
+	sessionStatements
 	agentStatements
 	contextStatements
 	callStatements
 	artifactStatements
 	replayStatements
 
-	all []*sql.Stmt
+	conn driver.ConnPrepareContext // the connection that they belong to
+	all  []*statement
 }
 
 // agentStatements are the statements about ACP sessions.
 type agentStatements struct {
-	agentID, agentCreate, agentTouch, agentAttach, agentConfigure *sql.Stmt
-	agentPrompt, agentTitle, agentAnswer, agentClear              *sql.Stmt
-	agentClose, agentDelete                                       *sql.Stmt
+	agentID, agentCreate, agentTouch, agentAttach, agentConfigure *statement
+	agentPrompt, agentTitle, agentAnswer, agentClear              *statement
+	agentClose, agentDelete                                       *statement
 }
 
 // statementDef is a statement to prepare.
 type statementDef struct {
-	stmt  **sql.Stmt
+	stmt  **statement
 	query string
 }
 
-func prepare(ctx context.Context, db *sql.DB) (*statements, error) {
-	s := &statements{}
-	for _, p := range append(slices.Concat(s.contextStatements.queries(), s.callStatements.queries(), s.artifactStatements.queries(), s.replayStatements.queries(), s.removalStatements.queries()), []statementDef{
+// prepare prepares the statements of a connection.
+func prepare(ctx context.Context, conn driver.ConnPrepareContext) (*statements, error) {
+	s := &statements{conn: conn}
+	for _, p := range append(slices.Concat(s.contextStatements.queries(), s.callStatements.queries(), s.artifactStatements.queries(), s.replayStatements.queries(), s.removalStatements.queries(), s.sessionStatements.queries()), []statementDef{
 		{&s.position, `UPDATE position SET applied = ?`},
 		{&s.anomaly, `INSERT OR REPLACE INTO anomalies VALUES (?, ?, ?, ?, ?)`},
 		{&s.unknown, `INSERT OR REPLACE INTO unknown_events VALUES (?, ?, ?, ?, ?, ?)`},
-		{&s.request, `INSERT OR IGNORE INTO executions (tenant, execution_id, status, requested_seq, last_seq, requested_at, source, file_name, tags, requested_heap, session, session_id, heap_mb, timeout_secs, actor, warnings, logical_id, turn, without_heap)
-			VALUES (?1, ?2, 'running', ?3, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17)`},
+		{&s.insertExecution, insertExecution},
+		{&s.lastID, `SELECT coalesce(max(id), 0) FROM executions`},
 		{&s.state, `SELECT id, status, last_seq, out_line, out_byte, out_open, out_attempt, tags, session_id, logical_id, coalesce(turn, 0), warnings FROM executions WHERE tenant = ? AND execution_id = ?`},
 		{&s.start, `UPDATE executions SET last_seq = ?2, started_at = coalesce(started_at, ?3), queued = 0, attempt = ?4, engine_id = ?5, input_heap = ?6, warnings = ?7, out_line = ?8, out_byte = ?9, migrated_from = ?10, out_open = 0, out_attempt = ?4 WHERE id = ?1`},
 		{&s.touch, `UPDATE executions SET last_seq = ?2 WHERE id = ?1`},
@@ -84,9 +87,9 @@ func prepare(ctx context.Context, db *sql.DB) (*statements, error) {
 		{&s.untag, `DELETE FROM heap_tags WHERE heap = ?1 AND pair IN (SELECT unhex(value) FROM json_each(?2))`},
 		{&s.entry, `INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`},
 		{&s.lastEntry, `SELECT coalesce(max(idx), -1) FROM entries WHERE tenant = ? AND session_id = ?`},
-		{&s.session, `INSERT OR IGNORE INTO sessions VALUES (?, ?, ?)`},
 		{&s.sessionReset, `INSERT OR IGNORE INTO session_resets VALUES (?, ?, ?, ?, ?, ?, ?, ?)`},
 		{&s.sessionRef, `INSERT OR IGNORE INTO session_refs VALUES (?, ?, ?)`},
+		{&s.nameIntent, `INSERT OR IGNORE INTO named_intents VALUES (?, ?, ?)`},
 		{&s.agentID, `SELECT id FROM agent_sessions WHERE tenant = ? AND session_id = ?`},
 		{&s.agentCreate, `INSERT OR IGNORE INTO agent_sessions (tenant, session_id, created_seq, updated_seq, updated_at, cwd, directories, config, parent, parent_seq, key_id)
 			VALUES (?1, ?2, ?3, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)`},
@@ -99,8 +102,9 @@ func prepare(ctx context.Context, db *sql.DB) (*statements, error) {
 		{&s.agentClear, `UPDATE agent_prompts SET cleared_seq = ?3 WHERE session = ?1 AND prompt_id = ?2`},
 		{&s.agentClose, `UPDATE agent_sessions SET closed = 1 WHERE id = ?1`},
 		{&s.agentDelete, `UPDATE agent_sessions SET deleted_seq = coalesce(deleted_seq, ?2) WHERE id = ?1`},
-		{&s.logicalOpen, `INSERT OR IGNORE INTO logical_sessions (tenant, session_id, kind, intent, intent_sha256, actor, parent, opened_seq, opened_at, used_at, head, key_id)
-			VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10, ?11)`},
+		{&s.logicalOpen, `INSERT OR IGNORE INTO logical_sessions (tenant, session_id, kind, intent, intent_sha256, actor, parent, opened_seq, opened_at, used_at, head, key_id, used_seq)
+			VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10, ?11,
+			iif(?3 = 'acp', (SELECT max(?8, updated_seq) FROM agent_sessions WHERE tenant = ?1 AND session_id = ?2 AND deleted_seq IS NULL), ?8))`},
 		{&s.logicalUse, `UPDATE logical_sessions SET used_at = max(used_at, ?3) WHERE tenant = ?1 AND session_id = ?2`},
 		{&s.logicalTurn, `UPDATE logical_sessions SET turns = ?3, last_execution = ?4 WHERE tenant = ?1 AND session_id = ?2`},
 		{&s.logicalExpand, `UPDATE logical_sessions SET revision = ?3, primary_source = ?4, catalog_sha256 = ?5 WHERE tenant = ?1 AND session_id = ?2`},
@@ -110,7 +114,7 @@ func prepare(ctx context.Context, db *sql.DB) (*statements, error) {
 		{&s.logicalHead, `UPDATE logical_sessions SET head = ?4, head_turn = ?3, used_at = max(used_at, ?5) WHERE tenant = ?1 AND session_id = ?2 AND head_turn < ?3 AND reset_turn < ?3`},
 		{&s.addEntry, `INSERT INTO taught SELECT ?1, ?2, coalesce(max(n), 0) + 1, ?3, ?4, ?5 FROM taught WHERE tenant = ?1 AND session_id = ?2`},
 		{&s.clearEntries, `DELETE FROM taught WHERE tenant = ? AND session_id = ?`},
-		{&s.seal, `INSERT OR IGNORE INTO sealed_runs SELECT id, tenant, ?3, ?4 FROM executions WHERE tenant = ?1 AND execution_id = ?2`},
+		{&s.seal, `INSERT OR IGNORE INTO sealed_runs VALUES (?, ?, ?, ?)`},
 		{&s.sealed, `SELECT count(*) FROM sealed_runs WHERE execution = ?`},
 		{&s.shred, `INSERT OR IGNORE INTO shreds VALUES (?, ?, ?, ?, ?)`},
 		{&s.blank, `UPDATE executions SET source = ?3, file_name = iif((SELECT hides_name FROM sealed_runs WHERE execution = executions.id), '', file_name), tags = NULL, result = NULL, result_truncated = 0, error = NULL WHERE id IN (SELECT execution FROM sealed_runs WHERE tenant = ?1 AND key_id = ?2)`},
@@ -129,7 +133,7 @@ func prepare(ctx context.Context, db *sql.DB) (*statements, error) {
 		{&s.use, `INSERT INTO tenant_usage VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT DO UPDATE SET runs = runs + ?2, output_bytes = output_bytes + ?3, heap_bytes = heap_bytes + ?4,
 			sessions = sessions + ?5, contexts = contexts + ?6, tagged_heaps = tagged_heaps + ?7, short_names = short_names + ?8`},
 	}...) {
-		stmt, err := db.PrepareContext(ctx, p.query)
+		stmt, err := prepareStatement(ctx, conn, p.query)
 		if err != nil {
 			return s, fmt.Errorf("prepare %q: %w", p.query, err)
 		}
@@ -142,7 +146,7 @@ func prepare(ctx context.Context, db *sql.DB) (*statements, error) {
 func (s *statements) close() error {
 	var errs []error
 	for _, stmt := range s.all {
-		errs = append(errs, stmt.Close())
+		errs = append(errs, stmt.stmt.Close())
 	}
 	return errors.Join(errs...)
 }

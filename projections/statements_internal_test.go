@@ -1,7 +1,6 @@
 package projections
 
 import (
-	"database/sql"
 	"reflect"
 	"testing"
 )
@@ -17,7 +16,7 @@ func TestStatementsHaveNamesOfTheirOwn(t *testing.T) {
 			switch {
 			case f.Anonymous:
 				walk(f.Type)
-			case f.Type == reflect.TypeFor[*sql.Stmt]() && seen[f.Name]:
+			case f.Type == reflect.TypeFor[*statement]() && seen[f.Name]:
 				t.Errorf("two statements have the name %s", f.Name)
 			default:
 				seen[f.Name] = true

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"sync"
+	"sync/atomic"
 
 	"github.com/mattn/go-sqlite3"
 
@@ -49,6 +50,13 @@ type Options struct {
 	// Prepare and Rebuild fail with a *LostKeysError unless AllowLostKeys is set.
 	Keys          events.Keys
 	AllowLostKeys bool
+	// CopyDir is the directory of the projection copies; see WriteCopy. Applying deletes the
+	// copies there whose content is erased. Default: there are no copies.
+	CopyDir string
+	// RecordedCopies returns the copies that the ledger records, of all servers. Prepare and
+	// Rebuild begin with the newest one in CopyDir that matches its recorded hash. Default: they
+	// begin with the first event.
+	RecordedCopies func(context.Context) ([]Copy, error)
 	// Progress, if set, is called by Rebuild after each batch with the position of the
 	// last applied event and the last position.
 	Progress func(done, total uint64)
@@ -76,9 +84,23 @@ type Store struct {
 	// open. Without space, Open leaves that to the first Apply. Used by Apply and
 	// Close.
 	isMarkedOpen bool
+	// closed describes the file as it was closed, if it has not changed since. Used by open and Run.
+	closed closedFile
+	// compared is closed when Run has compared the file with closed, if that could be done.
+	compared     chan struct{}
+	noteCompared func()
+	// isNew is true in a rebuild: no query reads the file before it is complete, and if that fails
+	// the file is removed. withoutIndexes is true while it has no readIndexes.
+	isNew, withoutIndexes bool
+	// isChanged is true after Run found that the file does not match its checksum.
+	isChanged atomic.Bool
 	// needsScrub is true while the log may hold erased content. Used by Apply and
 	// Close.
 	needsScrub bool
+	// states holds executions in progress as their rows are, so that later batches need not
+	// read them. Used by Apply.
+	states  map[executionKey]*executionState
+	copying copying
 	// checkpointMu is held while pages are moved from the log other than by a commit.
 	checkpointMu sync.Mutex
 
@@ -93,15 +115,19 @@ type Store struct {
 	endWatchers    watchers
 	pendingEntries pendingEntries
 	usages         map[string]Usage // by tenant, as of applied; some tenants are missing
+	file           *os.File         // for reading beside SQLite; nil until openFile
 }
 
 // Open opens the file of a Store, or creates it. The caller MUST call Close after Run
 // has returned.
-func Open(ctx context.Context, opts Options) (*Store, error) {
+func Open(ctx context.Context, opts Options) (*Store, error) { return openStore(ctx, opts, false) }
+
+func openStore(ctx context.Context, opts Options, isNew bool) (*Store, error) {
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
 	}
-	s := &Store{opts: opts, commitCh: make(chan struct{}), watchers: watchers{}, endWatchers: watchers{}, pendingEntries: pendingEntries{}}
+	s := &Store{opts: opts, isNew: isNew, compared: make(chan struct{}), commitCh: make(chan struct{}), watchers: watchers{}, endWatchers: watchers{}, pendingEntries: pendingEntries{}}
+	s.noteCompared = sync.OnceFunc(func() { close(s.compared) })
 	err := s.open(ctx)
 	if err == nil {
 		return s, nil
@@ -109,7 +135,7 @@ func Open(ctx context.Context, opts Options) (*Store, error) {
 	err = errors.Join(fmt.Errorf("open projections %s: %w", opts.Path, err), s.Close())
 	if !opts.DiskFull && isUnwritable(err) {
 		opts.DiskFull = true
-		if s, full := Open(ctx, opts); full == nil {
+		if s, full := openStore(ctx, opts, isNew); full == nil {
 			return s, nil
 		}
 	}
@@ -132,7 +158,11 @@ func (s *Store) open(ctx context.Context) error {
 	}
 	// A commit that is lost in a power cut is applied again from the ledger, so
 	// synchronous=NORMAL is enough.
-	s.writer, err = sql.Open("sqlite3", s.dsn(fmt.Sprintf("_journal_mode=WAL&_synchronous=NORMAL&_busy_timeout=%d&_txlock=immediate&_cache_size=-32000&_secure_delete=on", busyTimeoutMillis)))
+	mode := "_journal_mode=WAL&_synchronous=NORMAL&_cache_size=-32000"
+	if s.isNew {
+		mode = "_journal_mode=OFF&_synchronous=OFF&_locking_mode=EXCLUSIVE&_cache_size=-64000"
+	}
+	s.writer, err = sql.Open("sqlite3", s.dsn(fmt.Sprintf("%s&_busy_timeout=%d&_txlock=immediate&_secure_delete=on", mode, busyTimeoutMillis)))
 	if err != nil {
 		return err
 	}
@@ -145,7 +175,7 @@ func (s *Store) open(ctx context.Context) error {
 	} else if busy {
 		return fmt.Errorf("empty the log: another process is reading the file %s; stop that process first", s.opts.Path)
 	}
-	if _, err := s.writer.ExecContext(ctx, schema+callSchema+artifactSchema+replaySchema+agentSchema+contextSchema+logicalSchema); err != nil {
+	if _, err := s.writer.ExecContext(ctx, completeSchema); err != nil {
 		return fmt.Errorf("create tables: %w", err)
 	}
 	// Commits move pages from the log to the file every 32 MB. The default of 4 MB took a
@@ -158,26 +188,43 @@ func (s *Store) open(ctx context.Context) error {
 			return err
 		}
 	}
-	mode := "mode=ro&"
+	readMode := "mode=ro&"
 	if s.isPrivate {
-		mode = "" // a read-only connection would look for the index of the log in a file
+		readMode = "" // a read-only connection would look for the index of the log in a file
 	}
-	if s.reader, err = sql.Open("sqlite3", s.dsn(mode+"_query_only=1&_busy_timeout=10000&_cache_size=-4000&_stmt_cache_size=32")); err != nil {
+	if s.reader, err = sql.Open("sqlite3", s.dsn(readMode+"_query_only=1&_busy_timeout=10000&_cache_size=-4000&_stmt_cache_size=32")); err != nil {
 		return err
 	}
 	s.reader.SetMaxOpenConns(maxReaders)
 	s.reader.SetMaxIdleConns(maxReaders)
-	if s.stmts, err = prepare(ctx, s.writer); err != nil {
+	if err = s.prepareWriter(ctx); err != nil {
 		return err
 	}
 	if err := s.writer.QueryRowContext(ctx, "SELECT applied FROM position").Scan(&s.applied); err != nil {
 		return err
+	}
+	if closed, _, err := readChecksumFile(s.opts.Path); err == nil {
+		if unchanged, err := closed.isUnchanged(s.opts.Path); err == nil && unchanged {
+			s.closed = closed
+		}
 	}
 	if err := s.markOpen(); err != nil && (!s.opts.DiskFull || !isUnwritable(err)) {
 		return err
 	}
 	s.isOpen = true
 	return nil
+}
+
+// prepareWriter prepares the statements of the applier.
+func (s *Store) prepareWriter(ctx context.Context) error {
+	conn, err := s.writer.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	return errors.Join(conn.Raw(func(c any) error {
+		s.stmts, err = prepare(ctx, c.(writerConn))
+		return err
+	}), conn.Close())
 }
 
 // memoryIndexVFS is the connection parameter that makes SQLite keep the index of the
@@ -231,7 +278,10 @@ func readVersion(ctx context.Context, path, params string) (version int, err err
 // this order leaves a log without a file, which SQLite discards.
 func removeFile(path string) error {
 	for _, suffix := range []string{"", "-wal", "-shm", checksumSuffix} {
-		if err := os.Remove(path + suffix); err != nil && !errors.Is(err, os.ErrNotExist) {
+		switch err := os.Remove(path + suffix); {
+		case err == nil:
+			afterStep()
+		case !errors.Is(err, os.ErrNotExist):
 			return err
 		}
 	}
@@ -273,8 +323,16 @@ func (s *Store) Close() error {
 	if s.writer != nil {
 		errs = append(errs, s.writer.Close())
 	}
+	if s.file != nil { // after all connections, which would lose their locks
+		errs = append(errs, s.file.Close())
+	}
 	if s.isOpen && s.isMarkedOpen {
-		err := writeChecksum(s.opts.Path)
+		var err error
+		if s.isChanged.Load() {
+			err = writeChecksumFile(s.opts.Path, changedMark)
+		} else {
+			err = writeChecksum(s.opts.Path)
+		}
 		if isUnwritable(err) { // the mark stays, and the next Open treats the file as after a crash
 			s.opts.Logger.Warn("the projections file was closed without a checksum", "file", s.opts.Path, "err", err)
 			err = nil

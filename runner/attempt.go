@@ -184,6 +184,8 @@ func (a *attempt) run(runCtx context.Context, releaseSlot func()) error {
 		return err
 	})
 	releaseSlot()
+	heap, stopStoring := a.startStoringHeap(workErr, &outcome)
+	defer stopStoring()
 	totals, outputErr := p.finish()
 	hostErr := x.close()
 	run, startErr := a.start.get(a.recordCtx)
@@ -200,7 +202,7 @@ func (a *attempt) run(runCtx context.Context, releaseSlot func()) error {
 	// A script that reached its end keeps its outcome, even if it was asked to stop
 	// meanwhile.
 	if workErr == nil {
-		return a.finish(run, &outcome, res)
+		return a.finish(run, &outcome, heap, res)
 	}
 	// The findings about the heap and the usage are recorded for every way of stopping.
 	res.Pristine, res.Warnings, res.Nondeterministic = outcome.Pristine, outcome.Warnings, outcome.Nondeterministic
@@ -257,12 +259,15 @@ func (a *attempt) newTask(timeout time.Duration, x *hostCallBroker) Task {
 	req := a.plan.Request
 	heapLimit := int64(req.Limits.HeapMemoryMaxMB) << 20
 	t := Task{
-		Tenant:         req.Tenant,
-		Session:        req.SessionID,
-		Code:           a.in.code,
-		FileName:       req.ShownFileName(),
-		Heap:           a.in.heap,
-		Stateful:       req.Stateful,
+		Tenant:   req.Tenant,
+		Session:  req.SessionID,
+		Code:     a.in.code,
+		FileName: req.ShownFileName(),
+		Heap:     a.in.heap,
+		HeapKey:  a.in.hash,
+		Stateful: req.Stateful,
+		// What a run of a session or of a chain of runs leaves, the next one starts from.
+		RestoreAhead:   req.Stateful && (req.Turn != nil || a.in.hash != ""),
 		HeapLimitBytes: heapLimit,
 		// Array buffers are outside V8's heap and get the same limit.
 		ArrayBufferLimitBytes: heapLimit,
@@ -271,6 +276,7 @@ func (a *attempt) newTask(timeout time.Duration, x *hostCallBroker) Task {
 		Start:                 a.plan.StartTime,
 		Globals:               a.in.globals,
 		NodeGlobals:           a.hasNodeGlobals(),
+		JIT:                   a.in.engine.JIT && req.Stateful,
 		Files:                 a.in.files,
 		WASMModules:           a.in.wasm,
 		HideNames:             req.ContentKeyID() != "",

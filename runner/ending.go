@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"daybook/events"
@@ -14,9 +15,9 @@ import (
 // finalized.
 var errNotFinalized = errors.New("the run has ended but is not finalized")
 
-// finish ends the execution with the outcome of its script. It stores the heap before
-// the terminal event that references it, and releases the heap's memory.
-func (a *attempt) finish(run *ledger.StartedAttempt, outcome *Outcome, res ledger.Result) error {
+// finish ends the execution with the outcome of its script. It waits until the heap is
+// stored before it records the terminal event that references it.
+func (a *attempt) finish(run *ledger.StartedAttempt, outcome *Outcome, heap *future[*events.HeapRecord], res ledger.Result) error {
 	status, ok := events.ParseStatus(string(outcome.Status))
 	if !ok || status == events.StatusRunning || status == events.StatusCancelled {
 		return fmt.Errorf("the worker reported the status %q", outcome.Status)
@@ -32,15 +33,10 @@ func (a *attempt) finish(run *ledger.StartedAttempt, outcome *Outcome, res ledge
 		res.TimersCancelled = outcome.TimersCancelled
 	}
 	res.Usage = usage(outcome)
-	// A script that was stopped at its time limit leaves no usable state.
-	if len(outcome.Heap) > 0 && a.plan.Request.Stateful && status != events.StatusTimedOut {
-		var err error
-		if res.Heap, err = a.storeHeap(outcome.Heap); err != nil {
-			return err
-		}
+	var err error
+	if res.Heap, err = heap.get(a.recordCtx); err != nil {
+		return err
 	}
-	outcome.Heap = nil
-	a.memory.Release()
 	// A script with a syntax error did not run, so its state is unchanged: the input
 	// heap, or none for a fresh isolate.
 	if outcome.Reason == ReasonSyntaxError && a.in.hash != "" {
@@ -57,14 +53,50 @@ func usage(outcome *Outcome) events.Usage {
 	}
 }
 
-func (a *attempt) storeHeap(blob []byte) (*events.HeapRecord, error) {
+// startStoringHeap begins to store the heap of an outcome, while the output of the run is
+// recorded, and releases the memory of the heap once it is stored. The result is nil if there
+// is no heap to record. stop gives up and waits.
+func (a *attempt) startStoringHeap(workErr error, outcome *Outcome) (heap *future[*events.HeapRecord], stop func()) {
+	blob, stored := outcome.Heap, outcome.HeapStored
+	outcome.Heap, outcome.HeapStored = nil, nil
+	result := newFuture[*events.HeapRecord]()
+	// A script that was stopped at its time limit leaves no usable state.
+	if workErr != nil || len(blob) == 0 || !a.plan.Request.Stateful || outcome.Status == events.StatusTimedOut {
+		a.memory.Release()
+		result.set(nil, nil)
+		return &result, func() {}
+	}
+	ctx, cancel := context.WithCancel(a.recordCtx)
+	var storing sync.WaitGroup
+	storing.Go(func() {
+		var record *events.HeapRecord
+		err := recoverPanic(func() (err error) {
+			// Nothing is stored for a run whose start is not recorded.
+			if _, err = a.start.get(ctx); err == nil {
+				record, err = a.storeHeap(ctx, blob)
+			}
+			if err == nil && stored != nil {
+				stored(record.SHA256)
+			}
+			return err
+		})
+		a.memory.Release()
+		result.set(record, err)
+	})
+	return &result, func() {
+		cancel()
+		storing.Wait()
+	}
+}
+
+func (a *attempt) storeHeap(ctx context.Context, blob []byte) (*events.HeapRecord, error) {
 	var hash string
-	err := a.retryTransient(func() (err error) {
+	err := a.retryTransient(ctx, func() (err error) {
 		if key := a.plan.Request.ContentKeyID(); key != "" {
-			hash, err = a.r.opts.Heaps.PutEncryptedHeap(a.recordCtx, a.plan.Request.Tenant, blob, a.in.engine.ID, key)
+			hash, err = a.r.opts.Heaps.PutEncryptedHeap(ctx, a.plan.Request.Tenant, blob, a.in.engine.ID, key)
 			return err
 		}
-		hash, err = a.r.opts.Heaps.PutHeap(a.recordCtx, a.plan.Request.Tenant, blob, a.in.engine.ID)
+		hash, err = a.r.opts.Heaps.PutHeap(ctx, a.plan.Request.Tenant, blob, a.in.engine.ID)
 		return err
 	})
 	if err != nil {
@@ -77,7 +109,7 @@ func (a *attempt) storeHeap(blob []byte) (*events.HeapRecord, error) {
 // otherwise.
 func (a *attempt) complete(run *ledger.StartedAttempt, status events.Status, res ledger.Result) error {
 	var terminal events.Event
-	err := a.retryTransient(func() (err error) {
+	err := a.retryTransient(a.recordCtx, func() (err error) {
 		var e events.Event
 		e, err = a.r.opts.Ledger.Complete(a.recordCtx, run, status, res)
 		if e.Seq != 0 {
@@ -104,15 +136,15 @@ func (a *attempt) complete(run *ledger.StartedAttempt, status events.Status, res
 const maxTries = 5
 
 // retryTransient calls do until it succeeds, fails permanently or has failed maxTries
-// times. It returns do's last error.
-func (a *attempt) retryTransient(do func() error) error {
+// times, or ctx is done. It returns do's last error.
+func (a *attempt) retryTransient(ctx context.Context, do func() error) error {
 	delay := a.r.opts.RetryDelay / 4
 	for try := 1; ; try++ {
 		err := do()
 		if err == nil || try == maxTries || !isTransient(err) {
 			return err
 		}
-		if !pause(a.recordCtx, delay) {
+		if !pause(ctx, delay) {
 			return err
 		}
 		delay *= 2

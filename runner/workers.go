@@ -93,6 +93,9 @@ type Task struct {
 	SkipWaits bool
 	// NodeGlobals gives the script the globals of Node: Buffer, process and global.
 	NodeGlobals bool
+	// JIT lets V8 optimize a stateful run. Without it such a run has no optimizing compiler. The
+	// bytes of its heap then differ, so a replay has the JIT of the run; see events.Engine.
+	JIT bool
 	// OnTimer, if set, is called with each timer that fires, in order with output and host
 	// calls, before its callback runs. The first 10,000 timers of a run are reported. An
 	// error ends the run. Without it, timers cost nothing.
@@ -119,6 +122,11 @@ type Task struct {
 	// of a run, and its Result is the encoded bundle. A worker that has run no user code
 	// performs it. Code, Heap, Globals, Files, Host and Modules MUST be empty.
 	Bundle []byte
+	// RestoreAhead says that the next run is likely to start from the heap that this one
+	// saves. A worker MAY then restore it before that run is known; see Outcome.HeapStored.
+	RestoreAhead bool
+	// HeapKey names Heap: within a tenant, equal keys mean equal heaps. Empty if it has no name.
+	HeapKey string
 	// HideNames omits names that earlier runs chose from warnings, because a warning is
 	// kept when the content of a session is shredded.
 	HideNames bool
@@ -234,6 +242,9 @@ type Outcome struct {
 	// Heap is the saved heap of a stateful run that completed, threw or never settled.
 	// A run that was stopped, or that did not start because of a syntax error, has none.
 	Heap []byte
+	// HeapStored, if set, MUST be called with the key of Heap when it is stored: a worker keeps
+	// the heap for a Task with this HeapKey. It may be called at any time.
+	HeapStored func(key string)
 	// TranspiledSHA256 is the hash of the JavaScript that V8 received, in lowercase hex.
 	// It is empty if V8 received none.
 	TranspiledSHA256 string

@@ -258,6 +258,7 @@ func TestMistakes(t *testing.T) {
 		{args: `mcp --data-dir $file --heap-memory-max 64 --heap-memory-ceiling 32`, status: 2, stderr: "daybook: .*--heap-memory-ceiling is 32.*--heap-memory-max, which is 64\n.*"},
 		{args: `mcp --data-dir $file --drain-wait -1s`, status: 2, stderr: "daybook: .*--drain-wait.*"},
 		{args: `serve --data-dir $file --sandbox off`, status: 2, stderr: "daybook: --sandbox must be one of .*"},
+		{args: `serve --data-dir $file --jit always`, status: 2, stderr: "daybook: --jit must be one of .*"},
 		{args: `serve --data-dir $file --worker-reuse always`, status: 2, stderr: "daybook: --worker-reuse must be one of .*"},
 		{args: `serve --data-dir $file --worker-max-runs 0`, status: 2, stderr: "daybook: .*--worker-max-runs is 0: it must be 1 or more.*\n.*"},
 		{args: `mcp --data-dir $file --worker-max-age 0s`, status: 2, stderr: "daybook: .*--worker-max-age is 0s: it must be more than 0.*\n.*"},
@@ -286,6 +287,8 @@ func TestRebuild(t *testing.T) {
 	}
 	play(t, known, []step{
 		{args: `rebuild --data-dir $dir`, stdout: "Rebuilt the projections from \\d+ events in \\S+\\.\n"},
+		{args: `rebuild --data-dir $dir --from-start`, stdout: "Rebuilt the projections from \\d+ events in \\S+\\.\nprojections.db as of \\d+ is equal: \\d+ rows\\.\n"},
+		{args: `rebuild --data-dir $dir --from-start --without-keys`, status: 2, stderr: "daybook: --(from-start|without-keys) and --(from-start|without-keys) can't be used together.*"},
 		{args: `run -e 1` + at, status: 5, stderr: "daybook: no server answers.*"},
 	})
 }

@@ -176,7 +176,7 @@ type completeSessionsCmd struct{ clientFlags }
 func (c *completeSessionsCmd) Run(ctx context.Context, std *streams) error {
 	ctx, stop := context.WithTimeout(ctx, 2*time.Second)
 	defer stop()
-	answer, err := c.api().Sessions(ctx, "all", mostRows, "")
+	answer, err := c.api().Sessions(ctx, "all", mostRows, "", false)
 	if err != nil {
 		return exitError(exitUnavailable)
 	}

@@ -16,8 +16,9 @@
 //     trusted certificates
 //   - reach.go: decides which server or owner receives a request, and when a token is not
 //     sent
-//   - server.go: serve, mcp, acp, rebuild; prints the addresses at a start; sets the memory
+//   - server.go: serve, mcp, acp; prints the addresses at a start; sets the memory
 //     limit of the Go runtime
+//   - rebuild.go: rebuild; prints how files differ from what the events give
 //   - flags.go, flags_*.go: the flags of a server, in the groups of embed.Options; what 0 and
 //     an absent flag mean
 //   - owner.go: owner: attaches to the background owner of a data directory; decides which

@@ -77,6 +77,9 @@ func eventText(e events.CloudEvent) string {
 	case events.TypeLedgerCheckpointed:
 		d := payload[events.LedgerCheckpointed](e)
 		return fmt.Sprintf("%s, tree hash %s", terminal.CountNoun(d.Size, "event"), d.RootHash)
+	case events.TypeLedgerProjectionsCopied:
+		d := payload[events.LedgerProjectionsCopied](e)
+		return fmt.Sprintf("projections as of %d, sha256 %s", d.Position, d.SHA256)
 	default:
 		return memberText(e.Data)
 	}

@@ -40,12 +40,15 @@ func (f proofFlags) options() embed.ProofOptions {
 // storageFlags are the flags of embed.StorageOptions.
 type storageFlags struct {
 	SealEvery    string `name:"seal-every" option:"Storage.SealEvery" help:"Schedule for volume rotation: month (UTC) or never." enum:"month,never" default:"month"`
-	SealBytes    int64  `name:"seal-bytes" option:"Storage.SealBytes" help:"Size at which a volume is sealed in any case, in bytes, 1048576 or more; 0 is unlimited." default:"68719476736" placeholder:"BYTES"`
+	SealBytes    int64  `name:"seal-bytes" option:"Storage.SealBytes" help:"Size at which a volume is sealed in any case, in bytes, 1048576 or more; 0 is unlimited." default:"1073741824" placeholder:"BYTES"`
+	SealRuns     int    `name:"seal-executions" option:"Storage.SealExecutions" help:"Number of executions, about, at which a volume is sealed in any case; 0 is unlimited." default:"50000" placeholder:"N"`
+	Streams      int    `name:"stream-volumes" option:"Storage.StreamVolumes" help:"Number of newest sealed volumes that stay streams, which NATS consumers can read; older ones become archives. 0 keeps all as streams." default:"1" placeholder:"N"`
+	Copies       int    `name:"projection-copies" option:"Storage.ProjectionCopies" help:"Number of newest copies of the projections to keep; one is made after a volume was sealed, and a rebuild begins with the newest. 0 makes none." default:"2" placeholder:"N"`
 	AcceptDamage bool   `name:"accept-damage" option:"Storage.AcceptDamage" help:"Start although the ledger is damaged: a new volume is opened, its first event names the loss, and the damaged files are quarantined. Needed for one start only."`
 }
 
 func (f storageFlags) options() embed.StorageOptions {
-	return embed.StorageOptions{SealEvery: f.SealEvery, SealBytes: zeroIsNone(f.SealBytes), AcceptDamage: f.AcceptDamage}
+	return embed.StorageOptions{SealEvery: f.SealEvery, SealBytes: zeroIsNone(f.SealBytes), SealExecutions: zeroIsNone(f.SealRuns), StreamVolumes: zeroIsNone(f.Streams), ProjectionCopies: zeroIsNone(f.Copies), AcceptDamage: f.AcceptDamage}
 }
 
 // contentFlags are the flags of embed.ContentOptions.

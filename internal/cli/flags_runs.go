@@ -47,10 +47,11 @@ type workerFlags struct {
 	WorkerReuse   string        `name:"worker-reuse" option:"Workers.Reuse" help:"Runs that may share a worker process, one after another: those of a tenant, of a session, or none (run)." enum:"tenant,session,run" default:"tenant"`
 	WorkerMaxRuns int           `name:"worker-max-runs" option:"Workers.MaxRuns" help:"Number of runs after which a worker process is replaced." default:"1000" placeholder:"N"`
 	WorkerMaxAge  time.Duration `name:"worker-max-age" option:"Workers.MaxAge" help:"Age at which a worker process is replaced." default:"1h" placeholder:"DURATION"`
+	JIT           string        `name:"jit" option:"Workers.JIT" help:"Optimizing compiler in runs that save heaps: on (long computations are four to thirteen times faster, and scripts have more of V8 to attack) or off." enum:"on,off" default:"off"`
 }
 
 func (f workerFlags) options() embed.WorkerOptions {
-	return embed.WorkerOptions{Sandbox: f.Sandbox, Reuse: f.WorkerReuse, MaxRuns: refuseZero(f.WorkerMaxRuns), MaxAge: refuseZero(f.WorkerMaxAge)}
+	return embed.WorkerOptions{Sandbox: f.Sandbox, Reuse: f.WorkerReuse, MaxRuns: refuseZero(f.WorkerMaxRuns), MaxAge: refuseZero(f.WorkerMaxAge), JIT: f.JIT}
 }
 
 // resourceFlags are the flags of embed.ResourceOptions.

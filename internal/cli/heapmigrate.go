@@ -107,7 +107,7 @@ func (c *heapMigrateCmd) selected(ctx context.Context) (heaps []string, err erro
 		}
 	}
 	for cursor := ""; c.SessionHeads; {
-		page, err := c.api().Sessions(ctx, "all", mostRows, cursor)
+		page, err := c.api().Sessions(ctx, "all", mostRows, cursor, false)
 		if err != nil {
 			return nil, err
 		}

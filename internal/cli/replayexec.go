@@ -29,6 +29,7 @@ type replayCmd struct {
 	FromExport  string   `help:"Replay the runs of this export, without a server. Nothing is recorded." placeholder:"DIR" env:"-"`
 	TrustKeys   []string `name:"trust-key" sep:"none" help:"Verification key of the export, or a file of keys; may be repeated. Required with --from-export." placeholder:"KEY" env:"-"`
 	HeapCeiling int      `name:"heap-memory-ceiling" help:"Largest heap limit of a run of the export that is replayed, in MiB: 1 to 4096." default:"1024" placeholder:"MiB" env:"-"`
+	JIT         string   `name:"jit" help:"Optimizing compiler for the runs of the export that had it: on or off. With off they are not replayed." enum:"on,off" default:"off" env:"-"`
 	KeyDir      string   `name:"key-dir" help:"Directory of the content keys, for an export with encrypted content." placeholder:"DIR" env:"-"`
 }
 
@@ -57,6 +58,8 @@ func (c *replayCmd) Validate() error {
 		return errors.New("--from-export needs --trust-key: give the verification key of the ledger, or the file that holds it: audit/vkey in the data directory of its server. Do not take the key from the export: it would prove itself")
 	case c.FromExport == "" && (len(c.TrustKeys) > 0 || c.KeyDir != ""):
 		return errors.New("--trust-key and --key-dir are for --from-export")
+	case c.FromExport == "" && c.JIT == "on":
+		return errors.New("--jit is for --from-export: a server has a flag of its own")
 	case c.FromExport != "" && c.Since.String() != "":
 		return errors.New("--since is for a server: give ids or --session with --from-export")
 	case c.FromExport != "" && len(c.IDs) == 0:

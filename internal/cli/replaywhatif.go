@@ -205,7 +205,7 @@ func (c *replayCmd) withExport(std *streams, use func(embed.ReplayExportOptions)
 	if err := checkExportDir("--from-export", c.FromExport); err != nil {
 		return err
 	}
-	err = use(embed.ReplayExportOptions{Dir: c.FromExport, Keys: keys, KeyDir: c.KeyDir, Executions: c.IDs, Session: c.Session, Timeline: c.Step, Parallel: c.Parallel, HeapCeilingMB: c.HeapCeiling})
+	err = use(embed.ReplayExportOptions{Dir: c.FromExport, Keys: keys, KeyDir: c.KeyDir, Executions: c.IDs, Session: c.Session, Timeline: c.Step, Parallel: c.Parallel, HeapCeilingMB: c.HeapCeiling, JIT: c.JIT == "on"})
 	_, selection := errors.AsType[*embed.SelectionError](err)
 	unproven, _ := errors.AsType[*embed.VerdictError](err)
 	switch {

@@ -12,7 +12,6 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/alecthomas/kong"
@@ -117,29 +116,6 @@ func (c *mcpCmd) Help() string {
 // Run serves MCP on the standard streams.
 func (c *mcpCmd) Run(ctx context.Context, kctx *kong.Context, std *streams) error {
 	return c.attach(ctx, kctx, std, false)
-}
-
-type rebuildCmd struct {
-	DataDir     string `help:"Directory of the ledger." default:"${datadir}" placeholder:"DIR"`
-	NATSURL     string `name:"nats-url" help:"URL of the outside NATS server or cluster that stores the ledger." placeholder:"URL"`
-	KeyDir      string `name:"key-dir" help:"Directory of the content keys, if it moved since the server ran." placeholder:"DIR"`
-	WithoutKeys bool   `name:"without-keys" help:"Omit content whose keys are lost. Without it the rebuild is refused, because the projections may have the only copy of the content."`
-}
-
-// Run rebuilds the projections in new files and replaces the old ones. It takes over from a
-// background owner; attached clients start the next one.
-func (c *rebuildCmd) Run(ctx context.Context, std *streams) error {
-	start := time.Now()
-	p := terminal.NewProgress(std.err, "rebuilt")
-	n, err := embed.Rebuild(ctx, embed.Options{
-		DataDir: c.DataDir, NATS: embed.NATSOptions{URL: c.NATSURL}, Owner: embed.OwnerOptions{TakeOver: true, Notice: func(text string) { fmt.Fprintln(std.err, "daybook:", text) }}, Content: embed.ContentOptions{KeyDir: c.KeyDir, WithoutKeys: c.WithoutKeys}, Progress: p.Show,
-	})
-	p.Clear()
-	if err != nil {
-		return optionError(err)
-	}
-	fmt.Fprintf(std.out, "Rebuilt the projections from %s in %s.\n", terminal.CountNoun(n, "event"), time.Since(start).Round(time.Millisecond))
-	return nil
 }
 
 type acpCmd struct{ stdioFlags }

@@ -37,7 +37,7 @@ func shortKeyOf(key *string) string {
 }
 
 func (c *sessionListCmd) Run(ctx context.Context, std *streams) error {
-	answer, err := c.api().Sessions(ctx, c.Kind, c.Limit, "")
+	answer, err := c.api().Sessions(ctx, c.Kind, c.Limit, "", c.JSON)
 	if err != nil {
 		return err
 	}

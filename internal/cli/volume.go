@@ -30,7 +30,10 @@ func (c *volumeListCmd) Run(ctx context.Context, std *streams) error {
 	w := terminal.Table(std.out, "VOLUME", "FIRST", "LAST", "BYTES", "STATE", "FIRST EVENT", "LAST EVENT")
 	for _, v := range answer.Body.Volumes {
 		state := "active"
-		if v.Sealed {
+		switch {
+		case v.Archived:
+			state = "archived"
+		case v.Sealed:
 			state = "sealed"
 		}
 		size := "-"
@@ -46,7 +49,7 @@ type volumeSealCmd struct{ clientFlags }
 
 // Help is shown by "daybook volume seal --help".
 func (c *volumeSealCmd) Help() string {
-	return "The server seals volumes automatically, each month and above a size (serve --seal-every, --seal-bytes). Active runs continue in the next volume. Sealing cannot be undone."
+	return "The server seals volumes automatically, each month, above a size and above a number of executions (serve --seal-every, --seal-bytes, --seal-executions). Active runs continue in the next volume. Sealing cannot be undone."
 }
 
 // Run seals the active volume and prints its positions.

@@ -18,7 +18,7 @@ import (
 var keptExports = map[string][]string{
 	"programs outside the module use it": {
 		"embed.Daybook.MCPServers", "embed.Daybook.ServeMCP", "embed.ErrClosed", "embed.ErrOwnerEnded", "embed.FetchOAuth", "embed.MaxMemoryMB", "embed.MaxWeight", "embed.MinMemoryMB",
-		"events.NoteSubject", "events.ReplaySubject", "events.ShredSubject", "events.WebhookSubject", "events.Type.OfSession",
+		"events.NoteSubject", "events.ReplaySubject", "events.ShredSubject", "events.Type.OfSession",
 	},
 	"it is one of several names, and other packages use the others": {
 		"events.ArtifactMaxMIME", "internal/policy.MaxBytes", "internal/policy.MaxFiles",

@@ -21,7 +21,8 @@ func TestDamagedHeap(t *testing.T) {
 	s := newServer(t)
 	owner, other := s.token("owner", "read,run"), s.token("other", "read,run")
 	s.start()
-	const code = "var kept = 41"
+	// Its heap is too large for its content to be stored in its metadata.
+	const code = "var numbers = []; for (let i = 0, x = 1; i < 5000; i++) numbers.push(x = x * 48271 % 2147483647); var kept = 41"
 	heap := s.run(owner, code, nil)["heap"].(string)
 	s.end(syscall.SIGTERM)
 	flipHeap(t, s.dir, "owner", heap)

@@ -40,7 +40,8 @@ func TestQueuedTurns(t *testing.T) {
 	if used.Seconds() > watch.Seconds()*choose(0.25, 0.05) { // it was 81 % when each waiting turn was polled
 		t.Errorf("idle with %d turns that wait, the server uses %v of processor time in %v", turns, used, watch)
 	}
-	if most := int64(20<<20 + turns*20<<10); grown > most {
+	// The collector leaves up to 20 MiB more in a small heap that was busy (docs/adr/0072-garbage-of-small-heaps.md).
+	if most := int64(40<<20 + turns*20<<10); grown > most {
 		t.Errorf("%d turns that wait take %d MiB, more than %d", turns, grown>>20, most>>20)
 	}
 

@@ -12,6 +12,7 @@
 //   - floor.go: measures the fsync and the V8 cycle
 //   - report.go: writes the page from the results
 //   - runs.go: measures stateful and stateless runs, and a run with much output
+//   - http.go: measures stateful runs over HTTP, and turns of a session
 //   - projection.go: measures how fast events are applied and the projections rebuilt
 //   - tags.go: measures queries of heaps by tags
 //   - starts.go: measures the start time and the memory of an idle server
@@ -36,6 +37,7 @@ type settings struct {
 	lines  int // output lines
 	events int // events of the large ledger
 	dir    string
+	only   string // name of the only part to measure, or empty
 }
 
 func main() {
@@ -43,6 +45,7 @@ func main() {
 	flag.IntVar(&s.runs, "runs", 600, "executions per row")
 	flag.IntVar(&s.lines, "lines", 100_000, "lines of output")
 	flag.IntVar(&s.events, "events", 1_000_000, "events of the large ledger")
+	flag.StringVar(&s.only, "only", "", "measure only the part of this name, such as \"stateful runs\"; the other tables stay empty")
 	out := flag.String("out", "", "file to write instead of standard output")
 	flag.Parse()
 	if err := run(context.Background(), s, *out); err != nil {
@@ -65,6 +68,7 @@ func run(ctx context.Context, s settings, out string) error {
 	}{
 		{"stateful runs", measureStateful},
 		{"stateless runs", measureStateless},
+		{"runs over HTTP", measureHTTP},
 		{"output", measureOutput},
 		{"projections", measureProjections},
 		{"tags", measureTags},
@@ -74,6 +78,9 @@ func run(ctx context.Context, s settings, out string) error {
 		{"waiting", measureWaiting},
 		{"TypeScript", measureTypeScript},
 	} {
+		if s.only != "" && s.only != part.name {
+			continue
+		}
 		fmt.Fprintf(os.Stderr, "measuring %s …\n", part.name)
 		if err := part.measure(ctx, s, &r); err != nil {
 			return fmt.Errorf("%s: %w", part.name, err)

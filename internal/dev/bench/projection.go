@@ -57,12 +57,12 @@ func measureProjections(ctx context.Context, s settings, r *report) error {
 		return err
 	}
 	start := time.Now()
-	n, err := embed.Rebuild(ctx, embed.Options{DataDir: dir})
+	rebuilt, err := embed.Rebuild(ctx, embed.Options{DataDir: dir})
 	if err != nil {
 		return err
 	}
 	r.Projection.Rebuild = time.Since(start)
-	r.Projection.RebuildPerSecond = float64(n) / r.Projection.Rebuild.Seconds()
+	r.Projection.RebuildPerSecond = float64(rebuilt.Events) / r.Projection.Rebuild.Seconds()
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 // report holds all results.
 type report struct {
 	Stateful, Stateless  []throughput
+	HTTP                 httpResult
 	Output               outputResult
 	Projection           projectionResult
 	Tags                 tagResult
@@ -69,6 +70,17 @@ The same measurement with plain isolates, which have the optimizing compiler and
 |---|---|---|---|---|---|---|---|
 {{range .Stateless}}| {{.Clients}} | {{ms .P50}} | {{ms .P99}} | {{x1 .PerSecond}} | {{ms .Cycle}} | {{ms .Fsync}} | {{x .OfFloor}} | {{if eq .Clients 1}}{{x1 .AddedFsy}} fsyncs{{end}} |
 {{end}}
+## Stateful runs over HTTP
+
+` + "`POST /api/exec?wait=30`" + ` of the same script to a server on this machine. The floor is a V8 cycle without the prelude, the built-in JavaScript of Daybook: {{ms .HTTP.Bare}} of processor time, measured between the runs. "Of the floor" is runs/s divided by
+(cores / this cycle). "Added" is p50 minus this cycle. The processor time is that of the server, without the worker processes.
+
+| clients | p50 | p99 | runs/s | of the floor | added | server CPU of a run |
+|---|---|---|---|---|---|---|
+{{range .HTTP.Rows}}| {{.Clients}} | {{ms .P50}} | {{ms .P99}} | {{x1 .PerSecond}} | {{x .OfFloor}} | {{if eq .Clients 1}}{{ms .Added}}{{end}} | {{ms .CPU}} |
+{{end}}
+A chain of 100 turns in one session: p50 {{ms .HTTP.Turn}}. Runs from a fresh isolate, in turn with them: p50 {{ms .HTTP.Fresh}}.
+
 ## Output
 
 One script writes {{n .Output.Lines}} lines of {{.Output.LineBytes}} bytes; each is on disk before the run ends.

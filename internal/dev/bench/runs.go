@@ -91,6 +91,20 @@ func (l *load) measure(ctx context.Context, beside *floor, clients, n int) (thro
 
 // run runs n scripts from a number of clients and returns the duration of each.
 func (l *load) run(ctx context.Context, clients, n int) ([]time.Duration, error) {
+	return timeCalls(ctx, clients, n, func(ctx context.Context) error {
+		// Each run leaves a heap of its own, because storing a known heap costs almost nothing.
+		code := fmt.Sprintf("var n = %d; 1+1", l.unique.Add(1))
+		e, err := l.book.Run(ctx, embed.Script{Code: code})
+		if err == nil && (e.Status != events.StatusCompleted || *e.Result != "2") {
+			err = fmt.Errorf("%s is %s", e.ExecutionID, e.Status)
+		}
+		return err
+	})
+}
+
+// timeCalls makes n calls from a number of clients, each of which waits for its last call, and
+// returns the duration of each.
+func timeCalls(ctx context.Context, clients, n int, call func(context.Context) error) ([]time.Duration, error) {
 	var next atomic.Int64
 	var mu sync.Mutex
 	var took []time.Duration
@@ -99,14 +113,8 @@ func (l *load) run(ctx context.Context, clients, n int) ([]time.Duration, error)
 	for range clients {
 		running.Go(func() {
 			for next.Add(1) <= int64(n) {
-				// Each run leaves a heap of its own, because storing a known heap costs
-				// almost nothing.
-				code := fmt.Sprintf("var n = %d; 1+1", l.unique.Add(1))
 				start := time.Now()
-				e, err := l.book.Run(ctx, embed.Script{Code: code})
-				if err == nil && (e.Status != events.StatusCompleted || *e.Result != "2") {
-					err = fmt.Errorf("%s is %s", e.ExecutionID, e.Status)
-				}
+				err := call(ctx)
 				mu.Lock()
 				took = append(took, time.Since(start))
 				failed = errors.Join(failed, err)

@@ -1,18 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"fmt"
-	"net"
-	"net/http"
-	"os"
-	"os/exec"
+	"errors"
 	"path/filepath"
-	"strconv"
-	"strings"
-	"syscall"
 	"time"
+
+	"daybook/internal/dev/process"
 )
 
 // startResult holds the start time and the memory of an idle server.
@@ -24,9 +18,13 @@ type startResult struct {
 }
 
 func measureStarts(ctx context.Context, s settings, r *report) error {
-	bin := filepath.Join(s.dir, "daybook")
-	if out, err := exec.CommandContext(ctx, "go", "build", "-o", bin, ".").CombinedOutput(); err != nil {
-		return fmt.Errorf("build: %w\n%s", err, out)
+	dir, err := filepath.Abs(s.dir)
+	if err != nil {
+		return err
+	}
+	bin, err := process.BuildDaybook(ctx, dir)
+	if err != nil {
+		return err
 	}
 	for _, ledger := range []struct {
 		dir    string
@@ -37,7 +35,7 @@ func measureStarts(ctx context.Context, s settings, r *report) error {
 		var res startResult
 		for range 2 {
 			var err error
-			if res, err = measureStart(ctx, bin, filepath.Join(s.dir, ledger.dir)); err != nil {
+			if res, err = measureStart(ctx, bin, filepath.Join(dir, ledger.dir)); err != nil {
 				return err
 			}
 		}
@@ -48,62 +46,23 @@ func measureStarts(ctx context.Context, s settings, r *report) error {
 }
 
 func measureStart(ctx context.Context, bin, dir string) (res startResult, err error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	addr, err := process.FreeAddr()
 	if err != nil {
 		return res, err
 	}
-	addr := l.Addr().String()
-	l.Close()
-	var log bytes.Buffer
-	cmd := exec.CommandContext(ctx, bin, "serve", "--data-dir", dir, "--http-addr", addr, "--nats-addr", "off")
-	cmd.Stderr = &log
 	start := time.Now()
-	if err := cmd.Start(); err != nil {
+	server, err := process.Start(ctx, process.Config{Name: "serve", Dir: filepath.Dir(bin), URL: "http://" + addr, Ready: "/readyz",
+		Command: []string{bin, "serve", "--data-dir", dir, "--http-addr", addr, "--nats-addr", "off"}})
+	if err != nil {
 		return res, err
 	}
-	defer func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		if waitErr := cmd.Wait(); err == nil && waitErr != nil {
-			err = fmt.Errorf("stop: %w\n%s", waitErr, log.String())
-		}
-	}()
-	for {
-		resp, err := http.Get("http://" + addr + "/readyz")
-		if err == nil {
-			resp.Body.Close()
-			if resp.StatusCode == http.StatusOK {
-				break
-			}
-		}
-		if time.Since(start) > 5*time.Minute {
-			return res, fmt.Errorf("not ready after five minutes\n%s", log.String())
-		}
-		time.Sleep(time.Millisecond)
-	}
+	defer func() { err = errors.Join(err, server.Stop()) }()
 	res.Ready = time.Since(start)
 	time.Sleep(3 * time.Second) // until the waiting workers have started
-	res.ServerMiB = residentMiB(cmd.Process.Pid)
-	tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", cmd.Process.Pid))
-	for _, path := range tasks {
-		raw, _ := os.ReadFile(path)
-		for _, field := range strings.Fields(string(raw)) {
-			pid, err := strconv.Atoi(field)
-			if err != nil {
-				return res, err
-			}
-			res.Workers++
-			res.WorkerMiB = max(res.WorkerMiB, residentMiB(pid))
-		}
+	res.ServerMiB = int(server.Resident() >> 20)
+	for _, worker := range server.ChildrenResident() {
+		res.Workers++
+		res.WorkerMiB = max(res.WorkerMiB, int(worker>>20))
 	}
 	return res, nil
-}
-
-func residentMiB(pid int) int {
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-	if err != nil {
-		return 0
-	}
-	fields := strings.Fields(string(raw))
-	pages, _ := strconv.Atoi(fields[1])
-	return pages * os.Getpagesize() >> 20
 }

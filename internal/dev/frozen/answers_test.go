@@ -19,7 +19,7 @@ import (
 // the same on every machine.
 func (d directory) quietOptions() embed.Options {
 	return embed.Options{
-		DataDir: d.data, Access: embed.AccessOptions{TokenFile: d.tokenFile}, Runs: embed.RunOptions{Elsewhere: true}, NATS: embed.NATSOptions{NoSync: true}, Storage: embed.StorageOptions{SealEvery: "never", SealBytes: -1}, Proof: embed.ProofOptions{ScrubEvents: -1}, Resources: embed.ResourceOptions{DiskReserve: -1, MemoryMB: 256}, Version: "frozen", Contexts: embed.ContextOptions{Idle: 100 * 365 * 24 * time.Hour},
+		DataDir: d.data, Access: embed.AccessOptions{TokenFile: d.tokenFile}, Runs: embed.RunOptions{Elsewhere: true}, NATS: embed.NATSOptions{NoSync: true}, Storage: embed.StorageOptions{SealEvery: "never", SealBytes: -1, SealExecutions: -1, StreamVolumes: -1, ProjectionCopies: -1}, Proof: embed.ProofOptions{ScrubEvents: -1}, Resources: embed.ResourceOptions{DiskReserve: -1, MemoryMB: 256}, Version: "frozen", Contexts: embed.ContextOptions{Idle: 100 * 365 * 24 * time.Hour},
 	}
 }
 
@@ -41,14 +41,51 @@ func TestAnswers(t *testing.T) {
 		}
 		sameAnswers(t, first, answersOf(t, dir))
 	})
-	if tier.Choose(true, false) {
-		return
+	if tier.Choose(false, true) {
+		t.Run("Restart", func(t *testing.T) { sameAnswers(t, first, answersOf(t, dir)) })
+		t.Run("Delete", func(t *testing.T) {
+			removeProjections(t, dir)
+			sameAnswers(t, first, answersOf(t, dir))
+		})
 	}
-	t.Run("Restart", func(t *testing.T) { sameAnswers(t, first, answersOf(t, dir)) })
-	t.Run("Delete", func(t *testing.T) {
-		removeProjections(t, dir)
-		sameAnswers(t, first, answersOf(t, dir))
+	t.Run("Archives", func(t *testing.T) {
+		archiveVolume(t, dir)
+		sameAnswers(t, withoutVolumes(first), withoutVolumes(answersOf(t, dir)))
 	})
+}
+
+// withoutVolumes leaves out the lists of volumes.
+func withoutVolumes(answers map[string][]byte) map[string][]byte {
+	left := map[string][]byte{}
+	for group, text := range answers {
+		for line := range bytes.Lines(text) {
+			if !bytes.Contains(line, []byte(`"url":"/api/ledger/volumes"`)) {
+				left[group] = append(left[group], line...)
+			}
+		}
+	}
+	return left
+}
+
+// archiveVolume starts a Daybook until it has made an archive of the oldest volume.
+func archiveVolume(t *testing.T, dir directory) {
+	t.Helper()
+	opts := dir.quietOptions()
+	opts.Storage.StreamVolumes = 1
+	book := start(t, opts)
+	defer closeBook(t, book)
+	for late := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+		var list struct {
+			Volumes []struct{ Archived bool }
+		}
+		dir.tokens.must(t, book, operator, http.MethodGet, "/api/ledger/volumes", "", &list)
+		if list.Volumes[0].Archived {
+			return
+		}
+		if time.Now().After(late) {
+			t.Fatalf("volumes %+v", list.Volumes)
+		}
+	}
 }
 
 func removeProjections(t *testing.T, dir directory) {

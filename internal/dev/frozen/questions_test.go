@@ -59,7 +59,17 @@ func (q *inquiry) ledger(list []events.Event) {
 			Traceparent          string `json:",omitempty"`
 			Skips, Removed, Lost uint64 `json:",omitempty"`
 			Data                 any
-		}{e.Seq, e.Type, e.ID, e.Tenant, e.Time.Format(time.RFC3339Nano), e.About(), "ledger.0001." + e.Subject(), e.Traceparent, e.RemovedBefore, e.Removed, e.LostBefore, e.Data})
+		}{e.Seq, e.Type, e.ID, e.Tenant, e.Time.Format(time.RFC3339Nano), e.About(), "ledger.0001." + recordedOn(e), e.Traceparent, e.RemovedBefore, e.Removed, e.LostBefore, e.Data})
+	}
+}
+
+// recordedOn returns the subject on which the version that wrote the directory recorded an event.
+func recordedOn(e events.Event) string {
+	switch e.Type {
+	case events.TypeHeapTagged, events.TypeHeapCollected:
+		return events.HeapBucketSubject(e.Tenant, e.About())
+	default:
+		return e.Subject()
 	}
 }
 
@@ -97,6 +107,8 @@ func (q *inquiry) lists() {
 			q.ask("lists", of, sessions, sessions+"?kind="+kind)
 			q.pages("lists", of, sessions, sessions+"?limit=3&kind="+kind)
 		}
+		q.pages("lists", of, sessions, sessions+"?limit=1")
+		q.pages("lists", of, sessions, sessions+"?limit=3&kind=all&names=false")
 		q.ask("lists", of, logical, logical)
 		q.pages("lists", of, logical, logical+"?limit=1")
 		q.ask("lists", of, "/api/webhooks", "/api/webhooks")
@@ -185,6 +197,7 @@ func (q *inquiry) executions(list []events.Event) {
 		q.ask("executions", k.of, at+"/artifacts/{name}", path+"/artifacts/note")
 		q.ask("executions", k.of, at+"/artifacts/{name}", path+"/artifacts/note?number=1")
 		q.ask("history", k.of, at+"/events", path+"/events")
+		q.ask("history", k.of, at+"/events", path+"/events?after=10&limit=2")
 		for _, text := range []string{"code", "result", "error"} {
 			q.ask("executions", k.of, at+"/texts/{text}", path+"/texts/"+text)
 		}
@@ -276,6 +289,7 @@ func (q *inquiry) sessions(list []events.Event) {
 			}
 		}
 		q.ask("sessions", k.of, at+"/entries", path+"/entries?fields=index,execution_id,status")
+		q.ask("sessions", k.of, at+"/entries", path+"/entries?limit=1&cursor=1")
 		q.ask("sessions", k.of, at+"/turns", path+"/turns")
 		q.ask("sessions", k.of, at+"/turns", path+"/turns?last=2&max_bytes=10")
 		q.ask("replays", k.of, at+"/replay", path+"/replay?speed=max")

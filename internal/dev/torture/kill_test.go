@@ -76,6 +76,7 @@ func TestKill(t *testing.T) {
 	t.Logf("%d kills, -seed=%d", *kills, *seed)
 	random := rand.New(rand.NewPCG(*seed, 1))
 	s := newServer(t)
+	s.flags = append(s.flags, "--seal-executions", "20") // starts seal volumes, and archive them under the load
 	p := newPromises()
 	var starting time.Duration
 	for n := range *kills {
@@ -93,6 +94,8 @@ func TestKill(t *testing.T) {
 	s.start()
 	p.settle(t, s)
 	p.check(t, s)
+	volumes, archives := s.volumes()
+	t.Logf("%d volumes, %d of them archives", volumes, archives)
 	t.Logf("%d kills: %d executions, %d cancels and %d tag edits were acknowledged; mean start %v", *kills, len(p.accepted), len(p.cancelled), len(p.edits), (starting / time.Duration(*kills)).Round(time.Millisecond))
 }
 

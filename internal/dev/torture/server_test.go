@@ -104,6 +104,21 @@ func isRefusal(err error) bool {
 	return ok
 }
 
+// volumes returns the number of volumes, and how many of them are archives.
+func (s *server) volumes() (all, archives int) {
+	s.t.Helper()
+	answer, err := s.api().Volumes(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, v := range answer.Body.Volumes {
+		if all++; v.Archived {
+			archives++
+		}
+	}
+	return all, archives
+}
+
 // start launches the server and waits until it is ready.
 func (s *server) start() {
 	s.t.Helper()

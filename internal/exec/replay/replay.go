@@ -25,6 +25,7 @@ const (
 	ReasonHeapMissing     = "heap_missing"     // the input heap is not in the blob store
 	ReasonHeapCollected   = "heap_collected"   // the input heap was deleted deliberately
 	ReasonEngine          = "engine"           // the input heap belongs to another engine
+	ReasonJIT             = "jit"              // the run had the optimizing compiler, which the workers may not use
 	ReasonLimits          = "limits"           // the heap limit of the run is above that of the workers
 	ReasonAnswerNotKept   = "answer_not_kept"  // only the hash of an answer is recorded
 	ReasonTimeout         = "timeout"          // the replay did not end in time
@@ -150,6 +151,7 @@ type replay struct {
 	isRebuild bool
 	restored  []byte
 
+	// engine is that of the workers. Its JIT is set to that of the replay, which may be without it.
 	engine    events.Engine
 	inputSize int64 // of the input heap in bytes
 	// migrated is the heap that is restored in place of the input heap; empty for none.
@@ -404,6 +406,14 @@ func (p *replay) newTask(ctx context.Context) (t runner.Task, report *Report, er
 	if err != nil {
 		return t, nil, err
 	}
+	jit := p.hasJIT()
+	if jit && !p.engine.JIT {
+		r := p.impossible(ReasonJIT, "the run had the optimizing compiler, which decides the bytes of its heap, and the workers may not use it; start the server, or daybook replay --from-export, with --jit=on")
+		return t, &r, nil
+	}
+	if req.Stateful {
+		p.engine.JIT = jit
+	}
 	heap := p.restored
 	p.restored = nil // the account releases it once the worker has it
 	if s.InputHeap != "" && !p.isRebuild {
@@ -426,7 +436,7 @@ func (p *replay) newTask(ctx context.Context) (t runner.Task, report *Report, er
 	p.host = runner.NewReplayHost(p.rec.Calls)
 	t = runner.Task{
 		Tenant: req.Tenant, Session: req.SessionID, Code: code, FileName: req.ShownFileName(), Globals: globals, Files: files, Modules: recordedModules{p.rec}, Heap: heap, Stateful: req.Stateful,
-		HeapLimitBytes: limit, ArrayBufferLimitBytes: limit, Seed: p.rec.Seed, Start: s.StartTime.Time, SkipWaits: true, NodeGlobals: s.NodeGlobals, HideNames: req.ContentKeyID() != "",
+		HeapLimitBytes: limit, ArrayBufferLimitBytes: limit, Seed: p.rec.Seed, Start: s.StartTime.Time, SkipWaits: true, NodeGlobals: s.NodeGlobals, JIT: jit, HideNames: req.ContentKeyID() != "",
 		Timeout: timeoutOf(s.Limits), OnArtifact: p.takeArtifact,
 	}
 	if t.WASMModules, err = p.wasmModules(ctx); err != nil {
@@ -439,6 +449,19 @@ func (p *replay) newTask(ctx context.Context) (t runner.Task, report *Report, er
 		t.ReserveHeap, t.OnHeapReceived = p.memory.Reserve, p.memory.Release
 	}
 	return t, nil, nil
+}
+
+// hasJIT reports whether V8 optimizes the replay of a stateful run: if it optimized the run. If the
+// heap is not compared, for a run of another engine or in a Rebuild, the workers decide.
+func (p *replay) hasJIT() bool {
+	switch {
+	case !p.rec.Request.Stateful:
+		return false
+	case p.engine.ID == p.rec.Started.Engine.ID && !p.isRebuild:
+		return p.rec.Started.Engine.JIT
+	default:
+		return p.engine.JIT
+	}
 }
 
 // inputHeap returns the input heap of the run, or its recorded migration to the engine of the

@@ -18,7 +18,7 @@ type Filter struct {
 	// must not be remapped: they contain the handler that reports violations.
 	ImageStart, ImageEnd uintptr
 	// ExecutableMemory permits making memory executable. Only WebAssembly needs it when V8
-	// is warm.
+	// is warm: the range for compiled code, also optimized code, is executable already.
 	ExecutableMemory bool
 	// ProbeAddress is the address at which Prove asks for executable memory. No process
 	// can map it, and the handler of SIGSYS answers calls there with EPERM. 0 leaves

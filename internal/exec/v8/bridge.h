@@ -140,14 +140,20 @@ int daybook_offer_wasm(daybook_isolate*, const daybook_wasm* modules, int count)
 
 #define DAYBOOK_SKIP_WAITS 1
 #define DAYBOOK_NODE_GLOBALS 2
+#define DAYBOOK_OPTIMIZE 4
 
 // Runs a script. servers is JSON with the servers and tools that the script may call; empty
 // means none. globals is a JSON object or empty: its members become properties of the
 // global object before V8 evaluates the script. With DAYBOOK_SKIP_WAITS, timers do not wait in
 // real time. With DAYBOOK_NODE_GLOBALS, the globals Buffer, process and global of Node exist.
+// With DAYBOOK_OPTIMIZE, V8 may optimize code in an isolate that can be saved.
 // timers is passed to daybook_fired for each timer that fires; 0 = no reports.
 void daybook_run(daybook_isolate*, daybook_script script, daybook_bytes servers, daybook_bytes globals, int options,
                  uintptr_t timers, daybook_result* result);
+// Gives a plain isolate a new context after a run, for which daybook_assign MUST follow. Returns 0
+// if the isolate cannot serve another run, and can only be disposed of. It MUST NOT be called after
+// a run that was terminated.
+int daybook_renew(daybook_isolate*);
 // Saves the heap. Afterwards the isolate can only be disposed of, also after an error. The
 // isolate owns the blob, which is valid until daybook_dispose.
 int daybook_snapshot(daybook_isolate*, daybook_bytes* blob);

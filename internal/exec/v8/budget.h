@@ -16,6 +16,7 @@ class BufferBudget : public v8::ArrayBuffer::Allocator {
   // Starts to enforce the limit. Before that, the budget only counts, because a refusal
   // while V8 restores a heap would end the process.
   void arm() { armed_ = true; }
+  size_t used() const { return used_; }  // bytes
 
   void* Allocate(size_t length) override;
   void* AllocateUninitialized(size_t length) override;

@@ -29,7 +29,28 @@ const snapshotFormat = 1
 //     heaps, and the other cores are busy with other runs.
 //   - Source positions that are computed on demand need bytecode, which saved heaps do not
 //     contain. An error whose stack is first read in a later run would have no position.
-const flags = "--random-seed=7 --no-validate-asm --no-concurrent-recompilation --no-reuse-scope-infos --single-threaded-gc --no-enable-lazy-source-positions"
+//   - Without it, each saved heap moves objects to a read-only part of its own, which takes a
+//     tenth of the time of saving a small heap and makes the heap larger.
+const flags = "--random-seed=7 --no-validate-asm --no-concurrent-recompilation --no-reuse-scope-infos --single-threaded-gc --no-enable-lazy-source-positions --no-extensible-ro-snapshot"
+
+// JITFlags are further flags of a process that optimizes stateful runs. What V8 optimizes decides
+// how it stores some values: the same number may be a small integer or a floating-point number. So
+// these flags remove what discards optimized code and depends on time. Without optimized code they
+// change no heap. The reasons, in order:
+//
+//   - V8 marks garbage in steps whose number depends on time. A collection discards code that
+//     depends on objects which it collects.
+//   - Otherwise the measured speed of collections determines when the next one is.
+//   - V8 decides where objects are allocated by what collections found, and then discards code.
+//   - The size of the space for new objects depends on how fast the script allocates.
+const JITFlags = "--no-incremental-marking --heap-growing-percent=100 --no-allocation-site-pretenuring --min-semi-space-size=16"
+
+// processFlags are the flags of V8 in this process.
+var processFlags = flags
+
+// AllowJIT adds JITFlags, which Config.JIT needs. It MUST be called before anything else of this
+// package, except AddToPrelude.
+func AllowJIT() { processFlags = flags + " " + JITFlags }
 
 // The defaults of scripts on every machine; daybook_start sets them. locale is what V8 calls
 // the default locale of ICU.
@@ -43,7 +64,8 @@ const (
 type Engine struct {
 	V8Version string `json:"v8_version"`
 	Flags     string `json:"flags"`
-	// JIT reports whether the optimizing compilers are used in isolates that are saved.
+	// JIT reports whether V8 optimizes the code of runs. A heap that is saved can be restored
+	// with and without JIT, so it is a part of ID only if SnapshotFormat is 0.
 	JIT bool `json:"jit"`
 	// PreludeSHA256 is the hash of the sources of the prelude and of the platform.
 	PreludeSHA256  string `json:"prelude_sha256"`
@@ -59,10 +81,11 @@ type Engine struct {
 	TimeZone string `json:"time_zone,omitempty"`
 }
 
-// ID returns a short name of the engine. Equal engines have equal names, and different engines
-// have different names.
+// ID returns a short name of the engine. Engines that restore each other's heaps have equal names,
+// and other engines have different names.
 func (e Engine) ID() string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%t\n%s\n%d\n%d\n%s\n", e.V8Version, e.Flags, e.JIT, e.PreludeSHA256, e.SnapshotFormat, e.ExternalReferences, e.Platform))
+	optimizes := e.JIT && e.SnapshotFormat == 0
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s\n%s\n%t\n%s\n%d\n%d\n%s\n", e.V8Version, e.Flags, optimizes, e.PreludeSHA256, e.SnapshotFormat, e.ExternalReferences, e.Platform))
 	return "v8-" + e.V8Version + "-" + hex.EncodeToString(sum[:8])
 }
 
@@ -87,7 +110,7 @@ var start = sync.OnceValue(func() error {
 	for _, s := range sources() {
 		C.daybook_add_source(cBytes([]byte(s.name)), cBytes(s.text))
 	}
-	if rc := C.daybook_start(cBytes([]byte(flags))); rc != 0 {
+	if rc := C.daybook_start(cBytes([]byte(processFlags))); rc != 0 {
 		return fmt.Errorf("start V8 %s: it refuses the library's build configuration", C.GoString(C.daybook_v8_version()))
 	}
 	return nil

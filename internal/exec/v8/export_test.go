@@ -1,6 +1,8 @@
 package v8
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -13,6 +15,21 @@ func NewWithPrelude(cfg Config, prelude string) (*Isolate, error) {
 		return nil, err
 	}
 	return newIsolate(cfg, nil, []byte(prelude), false)
+}
+
+// ShapeOfRecord returns the lines that platform/record.js has to have; see prelude/86_intrinsics.
+func ShapeOfRecord() (string, error) {
+	prelude := strings.Replace(string(sources()[0].text), "\nreturn entry;", "\nentry.result = () => recording().shapeOfRecord();\nreturn entry;", 1)
+	i, err := NewWithPrelude(Config{}, prelude)
+	if err != nil {
+		return "", err
+	}
+	defer i.Dispose()
+	r, err := i.Run(Script{Source: []byte("1")})
+	if err != nil || r.Text == nil {
+		return "", fmt.Errorf("read the record: %v, %w", r.Status, err)
+	}
+	return *r.Text, nil
 }
 
 // TimeOfGlobals returns the CPU time that the part of Inspect for the global object takes on the

@@ -101,21 +101,13 @@ double size_of(daybook_isolate* d, v8::Local<v8::Context> context, v8::Local<v8:
 // The names of the global object in a fresh isolate, as the prelude recorded them.
 bool built_in_names(daybook_isolate* d, v8::Local<v8::Context> context, std::vector<v8::Local<v8::Value>>* names) {
   v8::Local<v8::Value> list;
-  if (!call_entry(d, context, "intrinsics", 0, nullptr).ToLocal(&list) || !list->IsArray()) return false;
-  v8::Local<v8::Array> record = list.As<v8::Array>();
-  auto at = [&](uint32_t i) {
-    v8::Local<v8::Value> value;
-    (void)record->Get(context, v8::Number::New(d->isolate, i)).ToLocal(&value);
-    return value;
-  };
-  // An entry has the object, its path, its prototype, a text with one letter more than the
-  // object has keys, and the keys; see 86_intrinsics.js.
-  const uint32_t length = record->Length();
-  uint32_t i = 0;
-  while (i < length && !at(i)->StrictEquals(context->Global())) i++;
-  if (i + 4 > length || !at(i + 3)->FullIsString()) return false;
-  const uint32_t keys = static_cast<uint32_t>(at(i + 3).As<v8::String>()->Length()) - 1;
-  for (uint32_t k = 0; k < keys; k++) names->push_back(at(i + 4 + k));
+  if (!call_entry(d, context, "namesOfGlobals", 0, nullptr).ToLocal(&list) || !list->IsArray()) return false;
+  v8::Local<v8::Array> found = list.As<v8::Array>();
+  for (uint32_t i = 0; i < found->Length(); i++) {
+    v8::Local<v8::Value> name;
+    if (!found->Get(context, v8::Number::New(d->isolate, i)).ToLocal(&name)) return false;
+    names->push_back(name);
+  }
   return true;
 }
 

@@ -15,13 +15,6 @@ namespace {
 void on_out_of_memory(const char* where, const v8::OOMDetails& details) { die("oom", where, details.detail); }
 void on_api_failure(const char* where, const char* why) { die("api", where, why); }
 
-// Tells the prelude whether the heap is going to be saved.
-bool set_mode(daybook_isolate* d, v8::Local<v8::Context> context) {
-  v8::Local<v8::Value> stateful;
-  return v8::JSON::Parse(context, new_string(d->isolate, d->creator != nullptr ? "true" : "false")).ToLocal(&stateful) &&
-         !call_entry(d, context, "setMode", 1, &stateful).IsEmpty();
-}
-
 // Evaluates the prelude and stores its entry object in the context's embedder data. User
 // code cannot reach it there, and a snapshot includes it.
 bool install_prelude(daybook_isolate* d, v8::Local<v8::Context> context, const daybook_config& config,
@@ -94,14 +87,20 @@ bool init_context(daybook_isolate* d, const daybook_config& config, std::string*
     *error = "the heap was not made by this engine";
     return false;
   }
-  if (config.plain && !set_mode(d, context)) {
-    *error = "set the prelude's mode";
+  if (config.plain && (!set_mode(d, context) || !watch_lasting(d, context))) {
+    *error = "set up the context";
     return false;
   }
   return true;
 }
 
 }  // namespace
+
+bool set_mode(daybook_isolate* d, v8::Local<v8::Context> context) {
+  v8::Local<v8::Value> stateful;
+  return v8::JSON::Parse(context, new_string(d->isolate, d->creator != nullptr ? "true" : "false")).ToLocal(&stateful) &&
+         !call_entry(d, context, "setMode", 1, &stateful).IsEmpty();
+}
 
 v8::Local<v8::String> new_string(v8::Isolate* isolate, const char* text) {
   return v8::String::NewFromUtf8(isolate, text, v8::NewStringType::kInternalized).ToLocalChecked();
@@ -177,7 +176,8 @@ extern "C" daybook_isolate* daybook_new(const daybook_config* config, char* erro
   d->isolate->SetMicrotasksPolicy(v8::MicrotasksPolicy::kExplicit);
   d->isolate->SetPromiseRejectCallback(on_promise_reject);
   d->isolate->AddNearHeapLimitCallback(on_near_heap_limit, d);
-  d->isolate->AddGCPrologueCallback(on_collection, d);
+  d->isolate->AddGCPrologueCallback(before_collection, d);
+  d->isolate->AddGCEpilogueCallback(after_collection, d);
   if (!init_context(d, *config, &why)) {
     snprintf(error, capacity, "%s", why.c_str());
     daybook_dispose(d);
@@ -190,6 +190,9 @@ extern "C" daybook_isolate* daybook_new(const daybook_config* config, char* erro
   d->rejections.clear();
   d->buffers->arm();
   d->baseline_handles = global_handle_bytes(d->isolate);
+  d->baseline_heap = d->start_heap = sample_heap(d);
+  d->baseline_buffers = d->buffers->used();
+  d->baseline_external = external_bytes(d->isolate);
   return d;
 }
 

@@ -64,6 +64,11 @@ type Config struct {
 	// NodeGlobals defines the globals Buffer, process and global of Node, unless an earlier
 	// run of the heap defined them.
 	NodeGlobals bool
+	// JIT lets V8 optimize the code of the run in an isolate that can be saved, and requires
+	// AllowJIT. The optimized code is discarded when the script ends. The saved heap has other
+	// bytes than without JIT, but runs with and without it continue from both. A plain isolate
+	// always optimizes.
+	JIT bool
 	// WASMModules are offered to the script. Only for a plain isolate.
 	WASMModules []WASMModule
 	// Timers receives a report of each timer that fires. Nil for none, which costs nothing.
@@ -151,7 +156,7 @@ type Isolate struct {
 	host    cgo.Handle
 	servers []byte // Config.Servers
 	globals []byte // Config.Globals
-	// options has the bits of Config.SkipWaits and Config.NodeGlobals.
+	// options has the bits of Config.SkipWaits, Config.NodeGlobals and Config.JIT.
 	options C.int
 	timers  Timers // Config.Timers
 	wasm    []WASMModule
@@ -161,6 +166,7 @@ type Isolate struct {
 	ptr     *C.daybook_isolate
 	running bool
 	stopped bool
+	ended   bool // the last run was not cut short
 }
 
 // New creates an isolate. It blocks until the previous isolate of the process is disposed of.
@@ -220,14 +226,9 @@ func newIsolate(cfg Config, heap, prelude []byte, plainBase bool) (*Isolate, err
 	if plainBase {
 		c.plain_base = 1
 	}
-	if cfg.Output != nil {
-		i.output = cgo.NewHandle(cfg.Output)
-		c.output = C.uintptr_t(i.output)
-	}
-	if cfg.Host != nil {
-		i.host = cgo.NewHandle(cfg.Host)
-		c.host = C.uintptr_t(i.host)
-	}
+	i.setOutput(cfg.Output)
+	i.setHost(cfg.Host)
+	c.output, c.host = C.uintptr_t(i.output), C.uintptr_t(i.host)
 	i.keepInputs(cfg)
 	c.heap_limit, c.buffer_limit = C.size_t(cfg.HeapLimit), C.size_t(cfg.BufferLimit)
 	for n, b := range cfg.Seed {
@@ -244,28 +245,16 @@ func newIsolate(cfg Config, heap, prelude []byte, plainBase bool) (*Isolate, err
 	return i, nil
 }
 
-// Assign sets the fields that were not known when a prewarmed isolate was created: Seed, Start,
-// Output, Servers, Host, Globals, SkipWaits, NodeGlobals, WASMModules and Timers of cfg. The
+// Assign sets the fields that were not known when an isolate was created ahead of its run or renewed: Seed, Start,
+// Output, Servers, Host, Globals, SkipWaits, NodeGlobals, JIT, WASMModules and Timers of cfg. The
 // other fields of cfg must be equal to those that the isolate was created with. Call it before
 // Run.
 func (i *Isolate) Assign(cfg Config) error {
 	if i.ptr == nil {
 		return errDisposed
 	}
-	if i.output != 0 {
-		i.output.Delete()
-		i.output = 0
-	}
-	if cfg.Output != nil {
-		i.output = cgo.NewHandle(cfg.Output)
-	}
-	if i.host != 0 {
-		i.host.Delete()
-		i.host = 0
-	}
-	if cfg.Host != nil {
-		i.host = cgo.NewHandle(cfg.Host)
-	}
+	i.setOutput(cfg.Output)
+	i.setHost(cfg.Host)
 	i.keepInputs(cfg)
 	var seed [16]C.uint8_t
 	for n, b := range cfg.Seed {
@@ -273,6 +262,26 @@ func (i *Isolate) Assign(cfg Config) error {
 	}
 	C.daybook_assign(i.ptr, &seed[0], C.double(toMillis(cfg.Start)), C.uintptr_t(i.output), C.uintptr_t(i.host))
 	return nil
+}
+
+func (i *Isolate) setOutput(output Output) {
+	if i.output != 0 {
+		i.output.Delete()
+		i.output = 0
+	}
+	if output != nil {
+		i.output = cgo.NewHandle(output)
+	}
+}
+
+func (i *Isolate) setHost(host Host) {
+	if i.host != 0 {
+		i.host.Delete()
+		i.host = 0
+	}
+	if host != nil {
+		i.host = cgo.NewHandle(host)
+	}
 }
 
 // keepInputs keeps the fields of cfg that Run uses.
@@ -283,6 +292,9 @@ func (i *Isolate) keepInputs(cfg Config) {
 	}
 	if cfg.NodeGlobals {
 		i.options |= C.DAYBOOK_NODE_GLOBALS
+	}
+	if cfg.JIT && !i.plain {
+		i.options |= C.DAYBOOK_OPTIMIZE
 	}
 }
 
@@ -322,7 +334,8 @@ type Result struct {
 	// GlobalsHidden are the names of members that an earlier run declared with let, const or
 	// class. The script sees the declared values.
 	GlobalsHidden []string
-	// PeakHeap is the maximum size of V8's heap before any garbage collection, in bytes.
+	// PeakHeap is the maximum size of V8's heap before any garbage collection, in bytes. What
+	// earlier runs of the isolate left does not count, unless V8 has collected a part of it.
 	PeakHeap int64
 	// BeyondLimit is set if the run started from a heap close to Config.HeapLimit, needed
 	// memory beyond it, and did not free that memory. The heap of the run must then not be
@@ -378,7 +391,7 @@ type Import struct {
 }
 
 // Run evaluates a script and blocks until the event loop ends or Terminate is called. An isolate
-// runs one script. After a SyntaxError, for which nothing ran, it can run another one.
+// runs one script, and another one after Renew. After a SyntaxError, for which nothing ran, it can run another one.
 func (i *Isolate) Run(script Script) (Result, error) {
 	i.mu.Lock()
 	if i.ptr == nil {
@@ -415,6 +428,7 @@ func (i *Isolate) Run(script Script) (Result, error) {
 
 	i.mu.Lock()
 	i.running = false
+	i.ended = c.status != C.DAYBOOK_TERMINATED && c.status != C.DAYBOOK_OUT_OF_MEMORY && c.status != C.DAYBOOK_INTERNAL
 	i.mu.Unlock()
 
 	r := Result{
@@ -442,6 +456,22 @@ func (i *Isolate) Run(script Script) (Result, error) {
 		return Result{}, fmt.Errorf("run: %s", *r.Text)
 	}
 	return r, nil
+}
+
+// Renew gives a plain isolate a new context after Run, so that it can serve another run, which does
+// not notice the previous one. Call Assign before that run. Renew returns false if the isolate cannot
+// serve one: the previous run was stopped or ran out of memory, or left something in the isolate.
+// Then only Dispose may be called.
+func (i *Isolate) Renew() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.ptr == nil || !i.plain || !i.ended || i.stopped || C.daybook_renew(i.ptr) == 0 {
+		return false
+	}
+	i.setOutput(nil)
+	i.setHost(nil)
+	i.keepInputs(Config{})
+	return true
 }
 
 // Terminate ends a run soon. Before Run it makes Run return without running the script; after
@@ -493,12 +523,8 @@ func (i *Isolate) Dispose() {
 }
 
 func (i *Isolate) release() {
-	if i.output != 0 {
-		i.output.Delete()
-	}
-	if i.host != 0 {
-		i.host.Delete()
-	}
+	i.setOutput(nil)
+	i.setHost(nil)
 	i.pinned.Unpin()
 	runtime.UnlockOSThread()
 	<-isolateSem

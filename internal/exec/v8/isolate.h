@@ -36,25 +36,13 @@ struct OfferedModule {
   v8::Global<v8::WasmModuleObject> module;  // empty until it is first read
 };
 
-}  // namespace daybook
+// What belongs to one run. A plain isolate gets a new one, with a new context, for each run.
+struct RunState {
+  RunState(const uint8_t seed[16], double start, uintptr_t to, uintptr_t calls)
+      : random(seed), output(to), host(calls), start_ms(start), clock_ms(start) {}
 
-struct daybook_isolate {
-  explicit daybook_isolate(const daybook_config& config)
-      : random(config.seed),
-        output(config.output),
-        host(config.host),
-        start_ms(config.start_ms),
-        clock_ms(config.start_ms) {}
-
-  v8::Isolate* isolate = nullptr;
-  v8::SnapshotCreator* creator = nullptr;  // null in a plain isolate
   v8::Global<v8::Context> context;
-  v8::StartupData restored{nullptr, 0};  // its data is valid only while the isolate is created
-  v8::StartupData blob{nullptr, 0};
-  std::shared_ptr<daybook::BufferBudget> buffers;
-  size_t baseline_handles = 0;  // bytes of the bridge's own global handles
-
-  daybook::Random random;
+  Random random;
   uintptr_t output;
   uintptr_t host;
   int pending_calls = 0;  // host calls without an answer
@@ -65,32 +53,53 @@ struct daybook_isolate {
   double clock_ms;
 
   // These are reset before every snapshot.
-  std::vector<daybook::Rejection> rejections;  // in the order of rejection
+  std::vector<Rejection> rejections;  // in the order of rejection
   size_t handled_rejections = 0;  // handlers added since drop_handled_rejections last ran
   v8::Global<v8::Value> reported;  // from host.reportError
   bool has_reported = false;
 
   int regexps = 0;  // not 0 if the run created one; see counter_named
   bool has_new_error = false;  // the run created an error, or took the trace of an object
+  bool is_lasting = false;  // the run read an intrinsic of renew.cc
+
+  std::string text;  // backs daybook_result.text
+  std::string globals_refused, globals_hidden, global_change;  // back members of daybook_result
+  std::vector<ListedGlobal> globals;  // set by daybook_list_globals
+  std::string texts[4];  // back daybook_global
+  std::vector<OfferedModule> wasm;
+  // WebAssembly.Instance and the getter of its exports, if a module was offered. A script may
+  // replace both on the global object.
+  v8::Global<v8::Function> wasm_instance, wasm_exports;
+  daybook_computed computed{};  // the last result of host.compute that was not taken
+};
+
+}  // namespace daybook
+
+struct daybook_isolate : daybook::RunState {
+  explicit daybook_isolate(const daybook_config& config)
+      : RunState(config.seed, config.start_ms, config.output, config.host) {}
+
+  v8::Isolate* isolate = nullptr;
+  v8::SnapshotCreator* creator = nullptr;  // null in a plain isolate
+  // Its data is valid only while the isolate is created, but as long as a plain isolate exists.
+  v8::StartupData restored{nullptr, 0};
+  v8::StartupData blob{nullptr, 0};
+  std::shared_ptr<daybook::BufferBudget> buffers;
+  size_t baseline_handles = 0;  // bytes of the bridge's own global handles
+  // The bytes in use, of the heap, of buffers and outside the heap, before the first run of the
+  // isolate, and those of the heap before the present run.
+  size_t baseline_heap = 0, baseline_buffers = 0, baseline_external = 0, start_heap = 0;
 
   std::atomic<bool> out_of_memory{false};
-  std::atomic<size_t> peak_heap{0};
+  std::atomic<size_t> peak_heap{0};  // of the present run
+  size_t inherited = 0;  // bytes in use that earlier runs left as garbage
+  size_t used_before_collection = 0;
   // A heap may be saved when it is as large as the limit. A run that starts from it needs
   // more memory: the prelude inspects the heap, and V8 compiles the script. When such a run
   // first reaches the limit, the limit grows by the headroom, in bytes.
   size_t heap_limit = 0;  // 0 for V8's default
   size_t headroom = 0;
   bool used_headroom = false;
-  std::string text;  // backs daybook_result.text
-  std::string globals_refused, globals_hidden, global_change;  // back members of daybook_result
-  std::vector<daybook::ListedGlobal> globals;  // set by daybook_list_globals
-  std::string texts[4];  // back daybook_global
-  std::vector<daybook::OfferedModule> wasm;
-  // WebAssembly.Instance and the getter of its exports, if a module was offered. A script may
-  // replace both on the global object.
-  v8::Global<v8::Function> wasm_instance, wasm_exports;
-  daybook_computed computed{};  // the last result of host.compute that was not taken
-
   // daybook_terminate wakes a loop that waits for a timer. mutex guards stop.
   std::mutex mutex;
   std::condition_variable wake;
@@ -126,7 +135,8 @@ v8::MaybeLocal<v8::Promise> on_import(v8::Local<v8::Context>, v8::Local<v8::Data
                                       v8::Local<v8::Value> resource_name, v8::Local<v8::String> specifier,
                                       v8::Local<v8::FixedArray> import_attributes);
 size_t on_near_heap_limit(void* data, size_t current, size_t initial);
-void on_collection(v8::Isolate*, v8::GCType, v8::GCCallbackFlags, void* data);
+void before_collection(v8::Isolate*, v8::GCType, v8::GCCallbackFlags, void* data);
+void after_collection(v8::Isolate*, v8::GCType, v8::GCCallbackFlags, void* data);
 // Reports whether a heap of used bytes is close to the limit. V8 reserves a part of the
 // limit for new objects.
 bool near_limit(const daybook_isolate*, size_t used);
@@ -134,7 +144,11 @@ bool near_limit(const daybook_isolate*, size_t used);
 // run of a heap that is larger than the limit.
 void check_restored(daybook_isolate*);
 size_t sample_heap(daybook_isolate*);  // the bytes in use
+// Starts to measure the peak of a run. What earlier runs left does not count.
+void begin_measuring(daybook_isolate*);
 size_t global_handle_bytes(v8::Isolate*);
+// The bytes outside the heap that objects hold, as V8 counts them: without shared buffers.
+size_t external_bytes(v8::Isolate*);
 
 // Writes the reason to stderr in one line and ends the process.
 [[noreturn]] void die(const char* kind, const char* where, const char* why);
@@ -164,6 +178,11 @@ std::string to_utf8(v8::Isolate*, v8::Local<v8::String>, size_t limit, bool* cut
 // Calls entry[name](argv...). The result is empty if the call threw or was terminated.
 v8::MaybeLocal<v8::Value> call_entry(daybook_isolate*, v8::Local<v8::Context>, const char* name, int argc,
                                      v8::Local<v8::Value> argv[]);
+
+// Tells the prelude whether the heap is going to be saved.
+bool set_mode(daybook_isolate*, v8::Local<v8::Context>);
+// Watches the intrinsics of a plain context that leave something in the isolate.
+bool watch_lasting(daybook_isolate*, v8::Local<v8::Context>);
 
 constexpr int kEntryIndex = 1;  // of the prelude's entry object, in the context's embedder data
 

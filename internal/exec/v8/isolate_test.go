@@ -474,7 +474,6 @@ func TestEngine(t *testing.T) {
 	for name, change := range map[string]func(*v8.Engine){
 		"version": func(e *v8.Engine) { e.V8Version += "x" },
 		"flags":   func(e *v8.Engine) { e.Flags += " --x" },
-		"jit":     func(e *v8.Engine) { e.JIT = true },
 		"prelude": func(e *v8.Engine) { e.PreludeSHA256 = "" },
 		"format":  func(e *v8.Engine) { e.SnapshotFormat++ },
 		"natives": func(e *v8.Engine) { e.ExternalReferences++ },
@@ -484,6 +483,13 @@ func TestEngine(t *testing.T) {
 		if other.ID() == e.ID() {
 			t.Errorf("a change of %s leaves the id", name)
 		}
+	}
+	optimizes, plain, plainOptimizes := e, e, e
+	optimizes.JIT = true
+	plain.SnapshotFormat = 0
+	plainOptimizes.JIT, plainOptimizes.SnapshotFormat = true, 0
+	if optimizes.ID() != e.ID() || plainOptimizes.ID() == plain.ID() {
+		t.Error("the id depends on the compiler where heaps are saved, or not where none is")
 	}
 }
 

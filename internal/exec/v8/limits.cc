@@ -35,22 +35,49 @@ void check_restored(daybook_isolate* d) {
   }
 }
 
-size_t sample_heap(daybook_isolate* d) {
+static size_t used_heap(daybook_isolate* d) {
   v8::HeapStatistics stats;
   d->isolate->GetHeapStatistics(&stats);
-  const size_t used = stats.used_heap_size();
-  if (used > d->peak_heap) d->peak_heap = used;
+  return stats.used_heap_size();
+}
+
+size_t sample_heap(daybook_isolate* d) {
+  const size_t used = used_heap(d);
+  const size_t own = used > d->inherited ? used - d->inherited : 0;
+  if (own > d->peak_heap) d->peak_heap = own;
   return used;
 }
 
-void on_collection(v8::Isolate*, v8::GCType, v8::GCCallbackFlags, void* data) {
-  sample_heap(static_cast<daybook_isolate*>(data));
+void begin_measuring(daybook_isolate* d) {
+  d->start_heap = used_heap(d);
+  d->inherited = d->start_heap > d->baseline_heap ? d->start_heap - d->baseline_heap : 0;
+  d->peak_heap = 0;
+}
+
+void before_collection(v8::Isolate*, v8::GCType, v8::GCCallbackFlags, void* data) {
+  auto* d = static_cast<daybook_isolate*>(data);
+  d->used_before_collection = sample_heap(d);
+}
+
+// Garbage that earlier runs left is collected first, or this run would appear too small.
+void after_collection(v8::Isolate*, v8::GCType, v8::GCCallbackFlags, void* data) {
+  auto* d = static_cast<daybook_isolate*>(data);
+  if (d->inherited == 0) return;
+  const size_t used = used_heap(d);
+  const size_t freed = d->used_before_collection > used ? d->used_before_collection - used : 0;
+  d->inherited = freed < d->inherited ? d->inherited - freed : 0;
 }
 
 size_t global_handle_bytes(v8::Isolate* isolate) {
   v8::HeapStatistics stats;
   isolate->GetHeapStatistics(&stats);
   return stats.used_global_handles_size();
+}
+
+size_t external_bytes(v8::Isolate* isolate) {
+  v8::HeapStatistics stats;
+  isolate->GetHeapStatistics(&stats);
+  return stats.external_memory();
 }
 
 }  // namespace daybook

@@ -3,7 +3,9 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
+#include <optional>
 
+#include "compiler_window.h"
 #include "isolate.h"
 
 namespace daybook {
@@ -478,12 +480,27 @@ bool note_names(daybook_isolate* d, v8::Local<v8::Context> context) {
   return !call_entry(d, context, "noteNames", 1, &all).IsEmpty();
 }
 
-// Prepares the heap to be saved: collects garbage until no finalization callback is
-// pending. The run holds no handles into the heap at this point. V8 cannot save a
+// Reports whether the garbage of the run must be collected before the heap is prepared to be
+// saved. V8 collects garbage when it saves the heap, which is enough for most runs. It is too
+// late for
+//   - callbacks of a FinalizationRegistry, which have to run before;
+//   - objects with native data, which have a global handle: they cannot be saved, and only a
+//     collection shows whether they are garbage;
+//   - the search for errors and regular expressions, which would find those that are garbage;
+//   - a run that used the headroom of the heap limit, because its heap is then measured.
+//
+// keeps_finalizers is whether the heap has such a callback.
+bool needs_collection(const daybook_isolate* d, bool keeps_finalizers) {
+  return keeps_finalizers || d->has_new_error || d->regexps != 0 || d->used_headroom ||
+         global_handle_bytes(d->isolate) > d->baseline_handles;
+}
+
+// Prepares the heap to be saved: collects garbage if it has to, until no finalization callback
+// is pending. The run holds no handles into the heap at this point. V8 cannot save a
 // FinalizationRegistry with pending callbacks, so they run, after the result is known, and
 // their exceptions are dropped. If the run failed, all timers are cancelled, so that they do
 // not keep a later run from ending. Returns false if the run was stopped.
-bool prepare_for_snapshot(daybook_isolate* d, daybook_result* result) {
+bool prepare_for_snapshot(daybook_isolate* d, std::optional<CompilerWindow>& window, daybook_result* result) {
   v8::Isolate* isolate = d->isolate;
   v8::HandleScope handles(isolate);
   v8::Local<v8::Context> context = d->context.Get(isolate);
@@ -493,7 +510,11 @@ bool prepare_for_snapshot(daybook_isolate* d, daybook_result* result) {
   const bool failed = result->status != DAYBOOK_COMPLETED;
   // These two run before each collection: a cancelled timer, or the prelude's list of
   // calls, may hold the last reference to an object.
-  auto forget_calls = [&] { (void)call_entry(d, context, "forgetCalls", 0, nullptr); };
+  bool keeps_finalizers = true;
+  auto forget_calls = [&] {
+    v8::Local<v8::Value> kept;
+    if (call_entry(d, context, "forgetCalls", 0, nullptr).ToLocal(&kept)) keeps_finalizers = kept->FullIsTrue();
+  };
   auto cancel_timers = [&] {
     v8::Local<v8::Value> count;
     if (!failed || !call_entry(d, context, "cancelTimers", 0, nullptr).ToLocal(&count)) return false;
@@ -502,10 +523,12 @@ bool prepare_for_snapshot(daybook_isolate* d, daybook_result* result) {
     return cancelled > 0;
   };
   cancel_timers();
-  d->is_quiescent = false;
+  if (d->creator != nullptr) forget_calls();
+  d->is_quiescent = d->creator != nullptr && !needs_collection(d, keeps_finalizers);
   // Callbacks may create new garbage with callbacks, so the number of rounds is limited.
   for (int round = 0; d->creator != nullptr && !d->is_quiescent && round < 16; round++) {
     forget_calls();
+    if (window) window->discard();
     isolate->LowMemoryNotification();
     bool ran = false;
     while (!isolate->IsExecutionTerminating() && v8::platform::PumpMessageLoop(platform(), isolate)) {
@@ -565,10 +588,18 @@ extern "C" void daybook_run(daybook_isolate* d, daybook_script script, daybook_b
   *result = {};
   d->text.clear();
   sample_heap(d);  // V8 may end the process before its first collection
+  std::optional<CompilerWindow> window;  // callbacks of the script may run until the heap is prepared
   {
     v8::HandleScope handles(d->isolate);
     v8::Local<v8::Context> context = d->context.Get(d->isolate);
     v8::Context::Scope scope(context);
+    if ((options & DAYBOOK_OPTIMIZE) != 0 && !window.emplace(d->isolate).open()) {
+      d->text = "V8 cannot optimize code in an isolate that can be saved";
+      result->status = DAYBOOK_INTERNAL;
+      result->text = {d->text.data(), d->text.size()};
+      result->has_text = 1;
+      return;
+    }
     Run(d, context, (options & DAYBOOK_SKIP_WAITS) != 0, timers, result).execute(script, servers, globals, (options & DAYBOOK_NODE_GLOBALS) != 0);
   }
   d->rejections.clear();
@@ -576,11 +607,12 @@ extern "C" void daybook_run(daybook_isolate* d, daybook_script script, daybook_b
   if (result->status == DAYBOOK_SYNTAX_ERROR) {
     // Nothing ran and nothing is saved. The isolate can run another source.
     if (!undo_begin(d)) result->status = DAYBOOK_TERMINATED;
-  } else if (result->status != DAYBOOK_TERMINATED && result->status != DAYBOOK_OUT_OF_MEMORY && !prepare_for_snapshot(d, result)) {
+  } else if (result->status != DAYBOOK_TERMINATED && result->status != DAYBOOK_OUT_OF_MEMORY && !prepare_for_snapshot(d, window, result)) {
     *result = {};
     d->text.clear();
     result->status = d->out_of_memory ? DAYBOOK_OUT_OF_MEMORY : DAYBOOK_TERMINATED;
   }
+  window.reset();
   if (result->status == DAYBOOK_TERMINATED || result->status == DAYBOOK_OUT_OF_MEMORY) {
     d->isolate->CancelTerminateExecution();
   }

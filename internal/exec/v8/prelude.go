@@ -11,7 +11,7 @@ import (
 	"sync"
 )
 
-//go:embed prelude/*.js platform/*.js
+//go:embed prelude/[0-9]* platform/*.js
 var sourceFiles embed.FS
 
 // source is a source that V8 keeps outside its heap.
@@ -22,33 +22,47 @@ type source struct {
 
 // sources returns the prelude, the function that sets up a context, and the parts of the
 // platform, which a context evaluates when it first needs them. The prelude consists of the
-// files of its directory in the order of their names. Each part is one file.
+// files of its directory in the order of their names; a directory in it is a function whose body
+// its files are. Each part is one file.
 var sources = sync.OnceValue(func() []source {
-	all := []source{{"prelude", function("host", preludeAddition, "return entry;", "prelude/*.js")}}
+	all := []source{{"prelude", function("host", preludeAddition, "return entry;", filesOf("prelude/[0-9]*"))}}
 	for _, file := range filesOf("platform/*.js") {
 		name := strings.TrimSuffix(path.Base(file), ".js")
-		all = append(all, source{name, function("platform", "", "", file)})
+		all = append(all, source{name, function("platform", "", "", []string{file})})
 	}
 	return all
 })
 
 // function returns the source of a function that has the files as its body, with text before and
 // after them.
-func function(parameter, first, last, files string) []byte {
+func function(parameter, first, last string, files []string) []byte {
 	var b strings.Builder
 	b.WriteString("(function (" + parameter + ") { \"use strict\";\n" + first)
-	for _, name := range filesOf(files) {
-		text, err := sourceFiles.ReadFile(name)
-		if err != nil {
-			panic(fmt.Sprintf("read an embedded source: %v", err))
+	for _, name := range files {
+		if path.Ext(name) == ".js" {
+			writeFile(&b, name)
+			continue
 		}
-		for line := range strings.Lines(string(text)) {
-			b.WriteString(stripLine(line))
+		_, group, _ := strings.Cut(path.Base(name), "_") // 40_inspect
+		b.WriteString("const evaluate" + strings.ToUpper(group[:1]) + group[1:] + " = () => {\n")
+		for _, inner := range filesOf(name + "/*.js") {
+			writeFile(&b, inner)
 		}
-		b.WriteByte('\n')
+		b.WriteString("};\n")
 	}
 	b.WriteString(last + " })")
 	return []byte(b.String())
+}
+
+func writeFile(b *strings.Builder, name string) {
+	text, err := sourceFiles.ReadFile(name)
+	if err != nil {
+		panic(fmt.Sprintf("read an embedded source: %v", err))
+	}
+	for line := range strings.Lines(string(text)) {
+		b.WriteString(stripLine(line))
+	}
+	b.WriteByte('\n')
 }
 
 // preludeAddition is JavaScript at the start of the prelude; empty except in workers of tests.

@@ -67,10 +67,16 @@ class HeapObjectIterator {
  private:
   alignas(16) unsigned char opaque_[256];  // V8 uses 56 of them
 };
-// Has only the member that feature_window.h needs.
+enum class BlockingBehavior { kBlock, kDontBlock };
+// Has only the members that feature_window.h and compiler_window.h need.
 class Isolate {
  public:
   bool use_optimizer();
+  void AbortConcurrentOptimization(BlockingBehavior);
+};
+class Deoptimizer {
+ public:
+  static void DeoptimizeAll(Isolate*);
 };
 }  // namespace internal
 
@@ -503,6 +509,8 @@ class Context : public Data {
   Local<Object> Global();
   void Enter();
   void Exit();
+  // Drops the microtasks of the context, also later ones. Its scripts lose their globals.
+  void DetachGlobal();
   void SetEmbedderData(int index, Local<Value>);
   Local<Value> SlowGetEmbedderData(int index);
 
@@ -586,6 +594,7 @@ class HeapStatistics {
   HeapStatistics();
   size_t used_heap_size() const { return fields_[4]; }
   size_t heap_size_limit() const { return fields_[5]; }
+  size_t external_memory() const { return fields_[7]; }
   size_t used_global_handles_size() const { return fields_[13]; }
 
  private:
@@ -632,6 +641,7 @@ class Isolate {
   bool IsExecutionTerminating();
   void AddNearHeapLimitCallback(NearHeapLimitCallback, void* data);
   void AddGCPrologueCallback(GCCallbackWithData, void* data = nullptr, GCType = kGCTypeAll);
+  void AddGCEpilogueCallback(GCCallbackWithData, void* data = nullptr, GCType = kGCTypeAll);
   void GetHeapStatistics(HeapStatistics*);
   bool HasPendingBackgroundTasks();
   void ClearCachesForTesting();  // drops the caches of compiled scripts and regular expressions

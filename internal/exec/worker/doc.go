@@ -20,6 +20,8 @@
 //   - pool.go: Pool: decides which worker runs a task, when another is tried, which are
 //     started ahead or ended; refuses workers without a required layer
 //   - reuse.go: decides which runs may share a worker
+//   - ahead.go: decides which idle workers keep the heap of their last run and restore it ahead
+//     of the next one, and when they drop it; finds the worker that keeps the heap of a task
 //   - prelude.go: makes the workers of a test another engine
 //   - startway.go: tries the ways to start a worker, and notes which the system permits;
 //     decides which errors are a shortage
@@ -52,10 +54,15 @@
 //
 //   - reexec.go: turns a process that was started as a worker into one, before main;
 //     installs the system call filter and proves the layers
-//   - serve.go: reads tasks with their heaps, runs them or lists the globals of their heaps,
-//     and reports their ends; decides when a source is treated as TypeScript
+//   - serve.go: starts as the parent asks, reads frames, and takes jobs one after another
+//   - job.go: reads a task with its heap, and prepares its program
+//   - runjob.go: runs a job or lists the globals of its heap, and reports its end; decides when
+//     a source is treated as TypeScript
+//   - valuewarnings.go: words the warnings about values that a script does not see
 //   - imports.go: resolves the imports of a script before it runs
-//   - prewarm.go: creates an isolate before its run is known
+//   - prewarm.go: creates an isolate before its run is known, renews that of the last run, or
+//     restores the heap that the last run saved
+//   - keptheap.go: follows the orders of the parent to restore or drop that heap
 //   - transpile.go: writes the source as a program for V8; erases types; splits long literals
 //   - stack.go: maps the positions of stack traces to the caller's source
 //   - hints.go: words the advice that is added to common errors, and decides when

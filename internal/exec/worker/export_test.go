@@ -132,23 +132,24 @@ const (
 )
 
 var (
-	ErrClosed     = errClosed
-	ErrProtocol   = errProtocol
-	WriteFrame    = writeFrame
-	WriteBody     = writeBody
-	ParseLines    = parseLines
-	AppendLine    = appendLine
-	NewLineSink   = newLineSink
-	IsWorker      = isWorkerProcess
-	WorkerArgs    = workerArgs
-	TypeScript    = typeScript
-	EarliestLine  = earliestLine
-	LatestLine    = latestLine
-	HelloMagic    = helloMagic
-	OutOfMemory   = outOfMemoryText
-	TimedOutText  = timedOutText
-	DecodeMessage = decodeMessage
-	Confine       = confine
+	ErrClosed      = errClosed
+	ErrProtocol    = errProtocol
+	WriteFrame     = writeFrame
+	WriteBody      = writeBody
+	ParseLines     = parseLines
+	AppendLine     = appendLine
+	NewLineSink    = newLineSink
+	IsWorker       = isWorkerProcess
+	WorkerArgs     = workerArgs
+	TypeScript     = typeScript
+	EarliestLine   = earliestLine
+	LatestLine     = latestLine
+	HelloMagic     = helloMagic
+	OutOfMemory    = outOfMemoryText
+	TimedOutText   = timedOutText
+	DecodeMessage  = decodeMessage
+	Confine        = confine
+	ProcessCPUTime = processCPUTime
 )
 
 // ReadTask reads a task from its header and the frames after it, as a worker does, and returns the
@@ -234,4 +235,44 @@ func ReportedPeak(stderr string) int64 {
 	var p process
 	_, _ = p.stderr.Write([]byte(stderr)) // never fails
 	return p.reportedPeak()
+}
+
+// AheadHeaps returns how many idle workers keep a heap for a next run.
+func (p *Pool) AheadHeaps() (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, w := range p.idle {
+		if w.ahead != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// AheadWorker returns the process id of the idle worker that keeps a heap, 0 for none.
+func (p *Pool) AheadWorker() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, w := range p.idle {
+		if w.ahead != nil {
+			return w.cmd.Process.Pid
+		}
+	}
+	return 0
+}
+
+// WouldContinue reports whether an idle worker keeps the heap of the task.
+func (p *Pool) WouldContinue(t runner.Task) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.ContainsFunc(p.idle, func(w *process) bool {
+		return w.ahead != nil && w.owner == p.opts.owner(&t) && w.ahead.isFor(&t)
+	})
+}
+
+// ExpireAhead makes the heaps that idle workers keep expire after d.
+func (p *Pool) ExpireAhead(d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.aheadAge = d
 }

@@ -28,6 +28,8 @@ const (
 	frameAnswer    frameType = 'N' // answerHeader, then its text in data frames; only after a wait frame
 	frameModules   frameType = 'M' // modulesHeader, then a bundle in data frames; only after an imports frame
 	frameTerminate frameType = 'X' // empty: ends the run; ignored if the run has ended
+	frameAhead     frameType = 'B' // empty: restores the heap that the last task saved; only between tasks
+	frameDrop      frameType = 'O' // empty: forgets the heap that the last task saved; only between tasks
 
 	// Worker to parent.
 	frameReady    frameType = 'R' // readyMessage, then the base heap in data frames
@@ -52,7 +54,11 @@ const pipeBuffer = 16 << 10
 // writeBuffered calls write with a writer that collects what is written, and passes it on to
 // w. Small frames then take one system call together.
 func writeBuffered(w io.Writer, write func(w io.Writer) error) error {
-	b := bufio.NewWriterSize(w, pipeBuffer)
+	return writeThrough(bufio.NewWriterSize(w, pipeBuffer), write)
+}
+
+// writeThrough is writeBuffered for a buffer that is used again.
+func writeThrough(b *bufio.Writer, write func(w io.Writer) error) error {
 	if err := write(b); err != nil {
 		return err
 	}

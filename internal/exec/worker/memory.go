@@ -90,6 +90,7 @@ func (p *Pool) checkWorkers() {
 	if p.closed {
 		return
 	}
+	p.dropAhead()
 	p.idle = slices.DeleteFunc(p.idle, func(w *process) bool {
 		if w.alive() && time.Since(w.born) < p.opts.MaxAge {
 			return false

@@ -18,7 +18,7 @@ var errProtocol = errors.New("worker broke protocol")
 
 // helloMagic identifies the worker protocol and its version in the first frame. A process
 // that reads anything else from its standard input was not started by a Pool.
-const helloMagic = "daybook worker protocol 11"
+const helloMagic = "daybook worker protocol 12"
 
 // helloMessage is the first message to a worker.
 type helloMessage struct {
@@ -31,6 +31,8 @@ type helloMessage struct {
 	BaseSize int `json:"base_size,omitempty"`
 	// Prelude is Options.Prelude.
 	Prelude string `json:"prelude,omitempty"`
+	// JIT is Options.JIT. A worker that creates the base heap also checks that V8 can optimize.
+	JIT bool `json:"jit,omitempty"`
 }
 
 // maxBaseHeap is the maximum size of a base heap in the protocol, in bytes. A base heap has
@@ -67,6 +69,8 @@ type taskHeader struct {
 	SkipWaits bool `json:"skip_waits,omitempty"`
 	// NodeGlobals is runner.Task.NodeGlobals.
 	NodeGlobals bool `json:"node_globals,omitempty"`
+	// JIT is runner.Task.JIT.
+	JIT bool `json:"jit,omitempty"`
 	// HideNames is runner.Task.HideNames.
 	HideNames bool `json:"hide_names,omitempty"`
 	// ListGlobals is runner.Task.ListGlobals.
@@ -83,6 +87,12 @@ type taskHeader struct {
 	WASM []wasmHeader `json:"wasm,omitempty"`
 	// BundleSize is the size of runner.Task.Bundle, which is in the place of the code.
 	BundleSize int `json:"bundle_size,omitempty"`
+	// KeepHeap asks the worker to keep a copy of the heap that the task saves, if it has at most
+	// maxAheadHeap bytes, until the next task or a drop frame.
+	KeepHeap bool `json:"keep_heap,omitempty"`
+	// FromKept reports that the heap of the task is the one that the worker keeps. It does not
+	// follow; HeapSize is its size.
+	FromKept bool `json:"from_kept,omitempty"`
 }
 
 // check returns errProtocol for sizes that no task has.

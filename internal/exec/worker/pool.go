@@ -12,6 +12,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/exec/sandbox"
+	"daybook/internal/exec/v8"
 	"daybook/runner"
 )
 
@@ -28,6 +29,13 @@ type Options struct {
 	IdleUsed int
 	// Reuse selects which runs may share a worker. Default: ReuseTenant.
 	Reuse Reuse
+	// Ahead is the maximum number of idle workers that restore the heap of their last run
+	// ahead of the next one; see runner.Task.RestoreAhead. Default: IdleUsed. A negative
+	// number restores none.
+	Ahead int
+	// MemoryShort reports whether heaps that are restored ahead must be dropped, because
+	// their memory is needed. It MUST return soon and MUST NOT use the Pool. Default: never.
+	MemoryShort func() bool
 	// MaxRuns and MaxAge limit the runs and the age of a worker. Default: 1,000 runs
 	// and 1 h.
 	MaxRuns int
@@ -43,6 +51,9 @@ type Options struct {
 	// BestEffort accepts workers that lack required layers of the sandbox. Without it
 	// they are refused with a *sandbox.MissingError.
 	BestEffort bool
+	// JIT permits stateful tasks that V8 optimizes (runner.Task.JIT). The first stateful worker
+	// checks that V8 can; if not, it does not start.
+	JIT bool
 	// Prelude is JavaScript that the workers add to their prelude, which makes them workers
 	// of another engine. It is for tests; see WithPrelude. Only the process of the pool can
 	// set it: a worker receives it before it runs any script.
@@ -58,6 +69,12 @@ func (o Options) withDefaults() Options {
 	}
 	if o.IdleUsed <= 0 {
 		o.IdleUsed = o.Idle
+	}
+	if o.Ahead == 0 {
+		o.Ahead = o.IdleUsed
+	}
+	if o.MemoryShort == nil {
+		o.MemoryShort = func() bool { return false }
 	}
 	if o.Reuse == "" {
 		o.Reuse = ReuseTenant
@@ -97,6 +114,8 @@ type Pool struct {
 	warnOnce sync.Once      // logs the missing layers
 	tasks    sync.WaitGroup // goroutines of the pool: spawner, supervision, starts and disposals of workers
 
+	aheadAge time.Duration // the constant, except in tests
+
 	bases map[bool]*base // the key is whether tasks are stateful; not changed after New
 
 	mu       sync.Mutex // guards the fields below
@@ -129,7 +148,7 @@ type spawned struct {
 // New returns a pool. It starts no process: the first task starts workers, and so do
 // Engine, Layers and BaseHeap. The caller MUST call Close.
 func New(opts Options) *Pool {
-	p := &Pool{opts: opts.withDefaults(), spawn: make(chan spawnRequest), running: map[*process]struct{}{}, bases: newBases()}
+	p := &Pool{opts: opts.withDefaults(), spawn: make(chan spawnRequest), running: map[*process]struct{}{}, bases: newBases(), aheadAge: aheadAge}
 	p.path = executable()
 	p.build = buildOf(p.path)
 	// A heap and its buffers may use twice their limits while they are saved. The range
@@ -148,12 +167,16 @@ func (p *Pool) Engine(ctx context.Context, stateful bool) (events.Engine, error)
 		return events.Engine{}, err
 	}
 	e := r.Engine
-	if !stateful {
+	flags := e.Flags
+	switch {
+	case !stateful:
 		// Plain isolates have the optimizing compiler and save nothing.
 		e.JIT, e.SnapshotFormat = true, 0
+	case p.opts.JIT:
+		e.JIT, flags = true, flags+" "+v8.JITFlags
 	}
 	return events.Engine{
-		ID: e.ID(), V8Version: e.V8Version, Flags: e.Flags, JIT: e.JIT, PreludeSHA256: e.PreludeSHA256, SnapshotFormat: e.SnapshotFormat,
+		ID: e.ID(), V8Version: e.V8Version, Flags: flags, JIT: e.JIT, PreludeSHA256: e.PreludeSHA256, SnapshotFormat: e.SnapshotFormat,
 		Locale: e.Locale, TimeZone: e.TimeZone, Build: p.build,
 	}, nil
 }
@@ -173,8 +196,8 @@ func (p *Pool) BaseHeap(ctx context.Context) ([]byte, error) {
 		return nil, err
 	}
 	t := runner.Task{Stateful: true, Timeout: p.opts.StartTimeout, Start: time.Unix(0, 0)}
-	o, clean, err := w.perform(ctx, &t, func(context.Context, []events.Line) error { return nil })
-	p.release(w, clean)
+	o, clean, err := w.perform(ctx, &t, heapPlan{}, func(context.Context, []events.Line) error { return nil })
+	p.release(w, clean, nil)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("create the base heap: %w", err)
@@ -189,7 +212,7 @@ func (p *Pool) report(ctx context.Context, stateful bool) (readyMessage, error) 
 	if err != nil {
 		return readyMessage{}, err
 	}
-	defer p.release(w, true)
+	defer p.release(w, true, nil)
 	return w.ready, nil
 }
 
@@ -205,7 +228,7 @@ func (p *Pool) report(ctx context.Context, stateful bool) (readyMessage, error) 
 // done, the error of lines, an error after Close, or why the task could not run. The last
 // is a *runner.NotStartedError if the cause is temporary and no part of the script ran.
 func (p *Pool) Run(ctx context.Context, t runner.Task, lines func(context.Context, []events.Line) error) (runner.Outcome, error) {
-	if err := checkTask(&t, p.opts.MaxHeapLimitBytes); err != nil {
+	if err := checkTask(&t, &p.opts); err != nil {
 		return runner.Outcome{}, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -218,17 +241,31 @@ func (p *Pool) Run(ctx context.Context, t runner.Task, lines func(context.Contex
 	bundles := len(t.Bundle) > 0
 	reusable := len(t.Code) <= maxReusedCode && !bundles
 	for attempt := 1; ; attempt++ {
-		w, err := p.acquire(ctx, p.opts.owner(&t), t.Stateful, attempt > 1 || bundles)
+		plan := heapPlan{keep: p.opts.mayKeepHeap(&t)}
+		var w *process
+		var err error
+		if attempt == 1 && ctx.Err() == nil {
+			w = p.takeAhead(&t)
+			plan.isKept = w != nil
+		}
+		if w == nil {
+			w, err = p.acquire(ctx, p.opts.owner(&t), t.Stateful, attempt > 1 || bundles)
+		}
 		if isShort(err) {
 			return runner.Outcome{}, &runner.NotStartedError{Err: err}
 		}
 		if err != nil {
 			return runner.Outcome{}, err
 		}
-		o, clean, err := w.perform(ctx, &t, lines)
+		o, clean, err := w.perform(ctx, &t, plan, lines)
 		// Parsing a large source can leave the process with a stack so large that V8
 		// lacks memory beside it.
-		p.release(w, clean && reusable)
+		clean = clean && reusable
+		var ahead *aheadHeap
+		if plan.keep && clean {
+			ahead = p.newAhead(&t, &o)
+		}
+		p.release(w, clean, ahead)
 		if errors.Is(err, errNotAccepted) && attempt < attempts {
 			continue
 		}
@@ -237,7 +274,8 @@ func (p *Pool) Run(ctx context.Context, t runner.Task, lines func(context.Contex
 }
 
 // acquire returns a worker for the owner: one that served this owner before, unless fresh
-// is set; else a fresh one that is ready; else one that it starts.
+// is set; else a fresh one that is ready; else one that it starts. It prefers a worker that keeps
+// no heap for a next run, also a fresh one as long as there are fewer used ones than IdleUsed.
 func (p *Pool) acquire(ctx context.Context, who owner, stateful, fresh bool) (*process, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
@@ -250,10 +288,16 @@ func (p *Pool) acquire(ctx context.Context, who owner, stateful, fresh bool) (*p
 	p.using.Add(1)
 	var w *process
 	if !fresh {
-		w = p.takeIdle(who, stateful)
+		w = p.takeIdle(who, stateful, false)
+	}
+	if w == nil && !fresh && p.countUsed() >= p.opts.IdleUsed {
+		w = p.takeIdle(who, stateful, true)
 	}
 	if w == nil {
-		w = p.takeIdle(owner{}, stateful)
+		w = p.takeIdle(owner{}, stateful, false)
+	}
+	if w == nil && !fresh {
+		w = p.takeIdle(who, stateful, true)
 	}
 	if w != nil {
 		p.running[w] = struct{}{}
@@ -274,17 +318,34 @@ func (p *Pool) acquire(ctx context.Context, who owner, stateful, fresh bool) (*p
 	return w, nil
 }
 
+// countUsed returns the number of workers that serve or served a run. The caller must hold p.mu.
+func (p *Pool) countUsed() int {
+	n := len(p.running)
+	for _, w := range p.idle {
+		if w.owner != (owner{}) {
+			n++
+		}
+	}
+	return n
+}
+
 // takeIdle removes the most recently used idle worker of the owner and the kind from the
-// pool and returns it. It returns nil if there is none. The caller must hold p.mu.
-func (p *Pool) takeIdle(who owner, stateful bool) *process {
-	for i := len(p.idle) - 1; i >= 0; i-- {
-		w := p.idle[i]
+// pool and returns it: one that keeps no heap for a next run, or with ahead the least recently
+// used one that keeps one. It returns nil if there is none. The caller must hold p.mu.
+func (p *Pool) takeIdle(who owner, stateful, ahead bool) *process {
+	order := slices.Clone(p.idle)
+	if !ahead {
+		slices.Reverse(order)
+	}
+	for _, w := range order {
 		usable := w.alive() && time.Since(w.born) < p.opts.MaxAge
-		if usable && (w.owner != who || w.stateful != stateful) {
+		if usable && (w.owner != who || w.stateful != stateful || (w.ahead != nil) != ahead) {
 			continue
 		}
+		i := slices.Index(p.idle, w)
 		p.idle = slices.Delete(p.idle, i, i+1)
 		if usable {
+			w.forgetAhead()
 			return w
 		}
 		p.discard(w)
@@ -292,8 +353,9 @@ func (p *Pool) takeIdle(who owner, stateful bool) *process {
 	return nil
 }
 
-// release returns a worker to the pool or disposes of it.
-func (p *Pool) release(w *process, clean bool) {
+// release returns a worker to the pool or disposes of it. ahead is the heap that the worker
+// keeps, or nil.
+func (p *Pool) release(w *process, clean bool, ahead *aheadHeap) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	defer p.using.Done()
@@ -306,6 +368,9 @@ func (p *Pool) release(w *process, clean bool) {
 	if i := p.surplus(); i >= 0 {
 		p.discard(p.idle[i])
 		p.idle = slices.Delete(p.idle, i, i+1)
+	}
+	if ahead != nil && slices.Contains(p.idle, w) {
+		p.keepAhead(w, ahead)
 	}
 }
 
@@ -335,6 +400,7 @@ func (p *Pool) surplus() int {
 // discard kills a worker and reaps it in the background. The caller must hold p.mu, or
 // the pool must be closing.
 func (p *Pool) discard(w *process) {
+	w.forgetAhead()
 	w.kill()
 	p.tasks.Go(w.close)
 }

@@ -28,8 +28,9 @@ type process struct {
 	cmd      *exec.Cmd
 	ready    readyMessage
 	wasm     sentWASM
-	stateful bool  // the kind of its tasks
-	owner    owner // zero while it is fresh
+	ahead    *aheadHeap // the heap that it keeps while it is idle; nil for none; the pool's mu guards it
+	stateful bool       // the kind of its tasks
+	owner    owner      // zero while it is fresh
 	memory   memory
 	born     time.Time
 	runs     int
@@ -37,7 +38,8 @@ type process struct {
 	// estimate for the next one.
 	lastHeap int64
 
-	to      *os.File // its standard input
+	to      *os.File      // its standard input
+	out     *bufio.Writer // collects the frames of a task
 	writing sync.Mutex
 	from    frameReader // its standard output
 	fromEnd *os.File
@@ -102,6 +104,7 @@ func startProcess(path string, args []string, way startWay) (*process, error) {
 		enlargePipe(f)
 	}
 
+	p.out = bufio.NewWriterSize(inW, pipeBuffer)
 	p.to, p.fromEnd, p.from = inW, outR, frameReader{r: bufio.NewReaderSize(outR, pipeBuffer)}
 	p.cmd = &exec.Cmd{
 		Path:        path,
@@ -138,13 +141,14 @@ func startProcess(path string, args []string, way startWay) (*process, error) {
 
 // handshake starts the protocol and waits until the worker is ready for tasks of one kind.
 // It sends base, the base heap, to the worker. If base is empty, it returns the base heap
-// that the worker created. prelude is Options.Prelude. It kills the worker when ctx is done.
-func (p *process) handshake(ctx context.Context, stateful bool, base []byte, prelude string) (made []byte, err error) {
+// that the worker created. Of opts it passes on Prelude, and JIT to a stateful worker. It kills the
+// worker when ctx is done.
+func (p *process) handshake(ctx context.Context, stateful bool, base []byte, opts *Options) (made []byte, err error) {
 	stop := context.AfterFunc(ctx, p.kill)
 	defer stop()
 	p.stateful = stateful
 	err = writeBuffered(p.to, func(w io.Writer) error {
-		if err := writeMessage(w, frameHello, helloMessage{Magic: helloMagic, Stateful: stateful, BaseSize: len(base), Prelude: prelude}); err != nil {
+		if err := writeMessage(w, frameHello, helloMessage{Magic: helloMagic, Stateful: stateful, BaseSize: len(base), Prelude: opts.Prelude, JIT: opts.JIT && stateful}); err != nil {
 			return err
 		}
 		return writeBody(w, base)
@@ -227,8 +231,15 @@ func (p *process) close() {
 	p.fromEnd.Close()
 }
 
+// heapPlan says where a worker has the heap of a task from, and whether it keeps the heap that the
+// task saves.
+type heapPlan struct {
+	isKept bool // the worker keeps the heap of the task
+	keep   bool
+}
+
 // send writes a task to the worker. It fails if the process dies.
-func (p *process) send(t *runner.Task) error {
+func (p *process) send(t *runner.Task, plan heapPlan) error {
 	p.writing.Lock()
 	defer p.writing.Unlock()
 	header := taskHeader{
@@ -243,6 +254,7 @@ func (p *process) send(t *runner.Task) error {
 		GlobalsSize:  len(t.Globals),
 		SkipWaits:    t.SkipWaits,
 		NodeGlobals:  t.NodeGlobals,
+		JIT:          t.JIT,
 		HideNames:    t.HideNames,
 		ListGlobals:  t.ListGlobals,
 		SkipGlobals:  t.SkipGlobals,
@@ -250,6 +262,12 @@ func (p *process) send(t *runner.Task) error {
 		FilesSize:    len(t.Files),
 		HasModules:   t.Modules != nil,
 		BundleSize:   len(t.Bundle),
+		KeepHeap:     plan.keep,
+		FromKept:     plan.isKept,
+	}
+	heap := t.Heap
+	if plan.isKept {
+		heap = nil
 	}
 	var modules [][]byte
 	var kept sentWASM
@@ -262,7 +280,8 @@ func (p *process) send(t *runner.Task) error {
 		}
 		header.ServersSize = len(servers)
 	}
-	err := writeBuffered(p.to, func(w io.Writer) error {
+	p.out.Reset(p.to)
+	err := writeThrough(p.out, func(w io.Writer) error {
 		if err := writeMessage(w, frameTask, header); err != nil {
 			return err
 		}
@@ -272,7 +291,7 @@ func (p *process) send(t *runner.Task) error {
 		if err := writeBody(w, modules...); err != nil {
 			return err
 		}
-		return writeBody(w, t.Bundle, t.Code, t.Heap)
+		return writeBody(w, t.Bundle, t.Code, heap)
 	})
 	if err == nil {
 		p.wasm = kept

@@ -116,7 +116,7 @@ func (w *runWatch) finish() (timedOut bool, cause error, spent bool) {
 
 // perform runs the task on p. clean reports whether p may be used again. With an error the
 // outcome has only the times and the peak heap of the run, and the report on the input heap.
-func (p *process) perform(ctx context.Context, t *runner.Task, lines func(context.Context, []events.Line) error) (o runner.Outcome, clean bool, err error) {
+func (p *process) perform(ctx context.Context, t *runner.Task, plan heapPlan, lines func(context.Context, []events.Line) error) (o runner.Outcome, clean bool, err error) {
 	started := time.Now()
 	w := &runWatch{p: p}
 	// Host calls and output stop waiting when the run is stopped, because a worker whose
@@ -140,7 +140,7 @@ func (p *process) perform(ctx context.Context, t *runner.Task, lines func(contex
 	resident := maxResident(t)
 	p.boundMemory(w, resident)
 	defer p.memory.limit.Store(0)
-	err = p.send(t)
+	err = p.send(t, plan)
 	w.repeatRequest()
 	// The heap gets its memory here, while the worker runs, because clearing memory takes time.
 	c.expectHeap(p.lastHeap)

@@ -83,13 +83,13 @@ func (p *Pool) awaitReady(ctx context.Context, w *process, stateful bool) error 
 	b := p.bases[stateful]
 	select {
 	case <-b.made:
-		_, err := w.handshake(ctx, stateful, b.heap, p.opts.Prelude)
+		_, err := w.handshake(ctx, stateful, b.heap, &p.opts)
 		return err
 	case <-b.making:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	made, err := w.handshake(ctx, stateful, nil, p.opts.Prelude)
+	made, err := w.handshake(ctx, stateful, nil, &p.opts)
 	if err == nil && len(made) > 0 {
 		b.heap = made
 		close(b.made) // the token stays taken

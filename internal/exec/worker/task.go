@@ -31,7 +31,7 @@ const maxBundleRequest = 72 << 20
 // maxFileName is the maximum length of runner.Task.FileName, in bytes.
 const maxFileName = 1 << 10
 
-func checkTask(t *runner.Task, maxHeapLimit int64) error {
+func checkTask(t *runner.Task, opts *Options) error {
 	var problems []error
 	add := func(format string, args ...any) { problems = append(problems, fmt.Errorf(format, args...)) }
 	if t.Tenant == "" {
@@ -64,8 +64,14 @@ func checkTask(t *runner.Task, maxHeapLimit int64) error {
 	if !t.Stateful && len(t.Heap) > 0 {
 		add("a stateless run cannot continue from a heap")
 	}
-	if t.HeapLimitBytes < 0 || t.HeapLimitBytes > maxHeapLimit {
-		add("heap limit is %d bytes, the ceiling is %d", t.HeapLimitBytes, maxHeapLimit)
+	if t.JIT && !t.Stateful {
+		add("a stateless run has the optimizing compiler without asking for it")
+	}
+	if t.JIT && !opts.JIT {
+		add("this pool does not optimize stateful runs: start the server with --jit=on")
+	}
+	if t.HeapLimitBytes < 0 || t.HeapLimitBytes > opts.MaxHeapLimitBytes {
+		add("heap limit is %d bytes, the ceiling is %d", t.HeapLimitBytes, opts.MaxHeapLimitBytes)
 	}
 	if t.ArrayBufferLimitBytes < 0 {
 		add("array buffer limit is negative")

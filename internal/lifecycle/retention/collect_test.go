@@ -3,6 +3,8 @@ package retention_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -424,5 +426,48 @@ func TestRun(t *testing.T) {
 	}
 	if err := h.service.Run(t.Context(), retention.Rule{}); err == nil {
 		t.Error("a rule without an age was accepted")
+	}
+}
+
+// A pass that collects more heaps than it records at a time collects all of them, longest unused
+// first, and reports them in that order.
+func TestBatches(t *testing.T) {
+	t.Parallel()
+	h := open(t)
+	h.service.SetBatch(3)
+	var want []string
+	for i := range 8 {
+		of := []string{tenant, "other"}[i%2]
+		want = append(want, h.ran(of, 3*month-time.Duration(i)*time.Hour, events.ExecutionRequested{}, fmt.Sprint("heap ", i)))
+	}
+	kept := h.ran(tenant, month/2, events.ExecutionRequested{}, "a new heap")
+	dry, err := h.service.Collect(t.Context(), retention.Pass{Rule: rule, DryRun: true, Actor: actor})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := h.collect(rule)
+	var got, planned, recorded []string
+	for _, c := range r.List {
+		got = append(got, c.Heap)
+		if c.Seq == 0 {
+			t.Errorf("the collection of %s has no position", c.Heap)
+		}
+	}
+	for _, c := range dry.List {
+		planned = append(planned, c.Heap)
+	}
+	if !slices.Equal(got, want) || !slices.Equal(planned, want) || r.Collected != len(want) || r.Bytes != dry.Bytes || r.Heaps != len(want)+1 {
+		t.Errorf("collected %v, planned %v, want %v; %+v", got, planned, want, r)
+	}
+	for _, e := range h.collections() {
+		heap := e.Data.(*events.HeapCollected).Heap
+		recorded = append(recorded, heap)
+		if h.kept(e.Tenant, heap) {
+			t.Errorf("%s is still stored", heap)
+		}
+	}
+	slices.Sort(want)
+	if slices.Sort(recorded); !slices.Equal(recorded, want) || !h.kept(tenant, kept) {
+		t.Errorf("recorded %v, want %v", recorded, want)
 	}
 }

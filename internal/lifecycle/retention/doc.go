@@ -17,6 +17,7 @@
 //
 //   - service.go: the ports; the retention rule and its limits; decides when a pass is made
 //   - heapstate.go: derives from the events which uses protect a heap
+//   - storedblobs.go: lists stored blobs and the heaps to collect in bounded memory
 //   - pass.go: one pass: lists blobs, decides which may be deleted, records that and deletes
 //     them
 //   - shred.go: Shredder: decides whether a session can be shredded; records that, collects

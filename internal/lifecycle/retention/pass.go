@@ -57,14 +57,20 @@ type Collected struct {
 // maxListed bounds Report.List.
 const maxListed = 1000
 
+// collectBatch is the number of heaps whose collection is recorded before their blobs are deleted.
+const collectBatch = 10_000
+
 // readBatch is the number of events per read.
 const readBatch = 1000
 
 // candidate is a heap that the rule collects.
 type candidate struct {
 	Collected
-	event events.HeapCollected
-	blob  events.BlobInfo
+	// producedAt and used are those of the heap.
+	producedAt uint64
+	used       int64
+	event      events.HeapCollected
+	blob       events.BlobInfo
 }
 
 // Collect makes one pass: it reads the ledger, decides, records the collected heaps and
@@ -82,54 +88,52 @@ func (s *Service) Collect(ctx context.Context, p Pass) (Report, error) {
 	}
 	// List the blobs before reading the events. A blob that is stored in between is not
 	// in the list, and RemoveBlob does not remove one that was stored again since.
-	stored := map[heapKey]events.BlobInfo{}
-	orphans := map[[32]byte][]events.BlobInfo{}
 	f := newHeapState(p.Rule.KeepEntries)
 	now := s.opts.Now()
+	stored := newStoredBlobs()
+	defer stored.close()
+	heaps := 0
 	err := s.opts.Blobs.StoredBlobs(ctx, func(b events.BlobInfo) error {
 		if p.Tenant != "" && b.Tenant != p.Tenant {
 			return nil
 		}
-		k := f.key(b.Tenant, b.SHA256)
 		if b.Heap {
-			stored[k] = b
+			heaps++
 		}
-		if now.Sub(b.StoredAt) > orphanAge {
-			orphans[k.hash] = append(orphans[k.hash], b)
-		}
-		return nil
+		return stored.add(f.key(b.Tenant, b.SHA256), b, now.Sub(b.StoredAt) > orphanAge)
 	})
 	if err != nil {
 		return Report{}, fmt.Errorf("collect heaps: %w", err)
 	}
-	last, err := s.read(ctx, f, orphans)
+	last, err := s.read(ctx, f, stored)
 	if err != nil {
 		return Report{}, fmt.Errorf("collect heaps: %w", err)
 	}
-	report := Report{Heaps: len(stored), Decided: last, DryRun: p.DryRun, List: []Collected{}}
-	list, unfinished := s.decide(f, p, stored, last, now)
-	var strays []events.BlobInfo
-	for _, bs := range orphans {
-		for _, b := range bs {
-			// Events that the ledger no longer holds may have named older blobs.
-			if !f.first.IsZero() && b.StoredAt.After(f.first) {
-				strays = append(strays, b)
+	report := Report{Heaps: heaps, Decided: last, DryRun: p.DryRun, List: []Collected{}}
+	due, err := s.decide(f, p, stored, now)
+	if err != nil {
+		return report, fmt.Errorf("collect heaps: %w", err)
+	}
+	defer due.close()
+	err = due.each(f, stored, s.batch, func(list []candidate) error {
+		for i := range list {
+			list[i].prepare(p, last)
+		}
+		if !p.DryRun {
+			var err error
+			if list, err = s.collect(ctx, list); err != nil {
+				report.add(list)
+				return err
 			}
 		}
-	}
-	if !p.DryRun {
-		if list, err = s.collect(ctx, list); err == nil {
-			err = s.remove(ctx, list, unfinished, strays, &report)
+		report.add(list)
+		if p.DryRun {
+			return nil
 		}
-	} else {
-		report.Finished, report.Orphans = len(unfinished), len(strays)
-	}
-	for _, c := range list {
-		report.Collected++
-		report.Bytes += c.Size
-		if len(report.List) < maxListed {
-			report.List = append(report.List, c.Collected)
-		}
+		return s.removeCollected(ctx, list)
+	})
+	if err == nil {
+		err = s.removeRest(ctx, f, p, stored, due.unfinished, now, &report)
 	}
 	if err != nil {
 		return report, fmt.Errorf("collect heaps: %w", err)
@@ -137,12 +141,25 @@ func (s *Service) Collect(ctx context.Context, p Pass) (Report, error) {
 	return report, nil
 }
 
-// read applies the events of the ledger to f, and removes from orphans the blobs that the events
-// name.
-func (s *Service) read(ctx context.Context, f *heapState, orphans map[[32]byte][]events.BlobInfo) (last uint64, err error) {
+// add counts collected heaps.
+func (r *Report) add(list []candidate) {
+	for _, c := range list {
+		r.Collected++
+		r.Bytes += c.Size
+		if len(r.List) < maxListed {
+			r.List = append(r.List, c.Collected)
+		}
+	}
+}
+
+// read applies the events of the ledger to f, and marks the blobs that the events name.
+func (s *Service) read(ctx context.Context, f *heapState, stored *storedBlobs) (last uint64, err error) {
 	return readAll(ctx, s.opts.Feed, func(m events.Stored) error {
-		if len(orphans) > 0 {
-			forEachHash(m.Body, func(hash [32]byte) { delete(orphans, hash) })
+		if stored.unnamed > 0 {
+			forEachHash(m.Body, stored.markNamed)
+		}
+		if err := stored.err(); err != nil {
+			return err
 		}
 		return f.take(m)
 	})
@@ -197,54 +214,52 @@ func readAfter(ctx context.Context, feed Feed, after uint64, fn func(events.Stor
 	return last, nil
 }
 
-// decide returns the heaps that the rule collects, longest unused first, and the blobs
-// of collected heaps that are still stored.
-func (s *Service) decide(f *heapState, p Pass, stored map[heapKey]events.BlobInfo, decided uint64, now time.Time) (list []candidate, unfinished []events.BlobInfo) {
+// decide returns the heaps that the rule collects, and the blobs of collected heaps that are still
+// stored. The caller MUST close the result.
+func (s *Service) decide(f *heapState, p Pass, stored *storedBlobs, now time.Time) (*dueHeaps, error) {
 	before := now.Add(-p.Rule.OlderThan).UnixMilli()
 	ofKept := f.heapsOfKept(before)
+	due := newDueHeaps()
 	for k, h := range f.heaps {
-		b, ok := stored[k]
+		b, ok := stored.get(f, k, true)
 		if !ok || now.Sub(b.StoredAt) < MinAge {
 			continue // not stored, or within the grace period of a new or pinned blob
 		}
 		switch {
 		case h.collected > h.producedAt && b.StoredAt.UnixMilli() <= h.collectedAt:
-			unfinished = append(unfinished, b)
+			due.unfinished = append(due.unfinished, b)
 		case h.exists() && !h.isKept(before) && !ofKept[h]:
-			c := candidate{blob: b, Collected: Collected{
-				Tenant: f.names[k.tenant], Heap: hex.EncodeToString(k.hash[:]), Size: h.size, LastUse: events.FormatTime(time.UnixMilli(h.used)),
-			}}
-			c.event = events.HeapCollected{
-				Heap: c.Heap, Rule: events.CollectionRule{OlderThanSecs: int64(p.Rule.OlderThan / time.Second), KeepEntries: p.Rule.KeepEntries},
-				Size: h.size, MadeAt: h.producedAt, LastUse: events.Instant{Time: time.UnixMilli(h.used).UTC()}, Decided: decided, Actor: p.Actor,
+			if err := due.add(k, h.used); err != nil {
+				due.close()
+				return nil, err
 			}
-			list = append(list, c)
 		}
 	}
-	slices.SortFunc(list, func(a, b candidate) int {
-		return cmp.Or(a.event.LastUse.Compare(b.event.LastUse.Time), cmp.Compare(a.Heap, b.Heap), cmp.Compare(a.Tenant, b.Tenant))
-	})
-	return list, unfinished
+	return due, cmp.Or(stored.err(), due.sort())
 }
 
-// collect records the collection of heaps, one event for heaps that share a subject. It
-// returns the heaps whose collection is recorded.
+// prepare sets the event that records the collection.
+func (c *candidate) prepare(p Pass, decided uint64) {
+	c.event = events.HeapCollected{
+		Heap: c.Heap, Rule: events.CollectionRule{OlderThanSecs: int64(p.Rule.OlderThan / time.Second), KeepEntries: p.Rule.KeepEntries},
+		Size: c.Size, MadeAt: c.producedAt, LastUse: events.Instant{Time: time.UnixMilli(c.used).UTC()}, Decided: decided, Actor: p.Actor,
+	}
+}
+
+// collect records the collection of heaps. It returns the heaps whose collection is recorded.
 func (s *Service) collect(ctx context.Context, list []candidate) ([]candidate, error) {
-	type subject struct{ tenant, bucket string }
-	together := map[subject][]*candidate{}
+	together := map[string][]*candidate{} // by tenant
 	for i := range list {
-		c := &list[i]
-		k := subject{c.Tenant, c.Heap[:2]}
-		together[k] = append(together[k], c)
+		together[list[i].Tenant] = append(together[list[i].Tenant], &list[i])
 	}
 	var err error
-	for k, group := range together {
+	for tenant, group := range together {
 		named := make(map[string]*candidate, len(group))
 		data := make([]events.HeapCollected, len(group))
 		for i, c := range group {
 			data[i], named[c.Heap] = c.event, c
 		}
-		err = s.opts.Recorder.CollectHeaps(ctx, k.tenant, data, func(heap string, seq uint64) { named[heap].Seq = seq })
+		err = s.opts.Recorder.CollectHeaps(ctx, tenant, data, func(heap string, seq uint64) { named[heap].Seq = seq })
 		if err != nil {
 			break // the heaps whose collection is recorded are still deleted
 		}
@@ -252,29 +267,44 @@ func (s *Service) collect(ctx context.Context, list []candidate) ([]candidate, e
 	return slices.DeleteFunc(list, func(c candidate) bool { return c.Seq == 0 }), err
 }
 
-// remove deletes the blobs of the heaps that this pass collected, those of heaps that earlier
-// passes collected, and the orphans.
-func (s *Service) remove(ctx context.Context, list []candidate, unfinished, strays []events.BlobInfo, report *Report) error {
+// removeCollected deletes the blobs of heaps whose collection this pass recorded.
+func (s *Service) removeCollected(ctx context.Context, list []candidate) error {
 	for _, c := range list {
 		if _, err := s.opts.Blobs.RemoveBlob(ctx, c.blob); err != nil {
 			return err
 		}
 	}
-	for _, group := range []struct {
-		blobs []events.BlobInfo
-		count *int
-	}{{unfinished, &report.Finished}, {strays, &report.Orphans}} {
-		for _, b := range group.blobs {
-			removed, err := s.opts.Blobs.RemoveBlob(ctx, b)
-			if err != nil {
-				return err
-			}
-			if removed {
-				*group.count++
-			}
+	return nil
+}
+
+// removeRest deletes the blobs of heaps that earlier passes collected, and the orphans. A dry run
+// counts them.
+func (s *Service) removeRest(ctx context.Context, f *heapState, p Pass, stored *storedBlobs, unfinished []events.BlobInfo, now time.Time, report *Report) error {
+	remove := func(b events.BlobInfo, count *int) error {
+		removed, err := p.DryRun, error(nil)
+		if !p.DryRun {
+			removed, err = s.opts.Blobs.RemoveBlob(ctx, b)
+		}
+		if removed {
+			*count++
+		}
+		return err
+	}
+	for _, b := range unfinished {
+		if err := remove(b, &report.Finished); err != nil {
+			return err
 		}
 	}
-	var err error
+	err := stored.eachUnnamed(f, func(b events.BlobInfo) error {
+		// Events that the ledger no longer holds may have named older blobs.
+		if f.first.IsZero() || !b.StoredAt.After(f.first) || now.Sub(b.StoredAt) <= orphanAge {
+			return nil
+		}
+		return remove(b, &report.Orphans)
+	})
+	if err != nil || p.DryRun {
+		return err
+	}
 	report.Chunks, err = s.opts.Blobs.PurgeOrphanChunks(ctx)
 	return err
 }

@@ -106,6 +106,8 @@ type Service struct {
 	opts Options
 	// sem holds one token while no pass runs.
 	sem chan struct{}
+	// batch is collectBatch, except in tests.
+	batch int
 }
 
 // New returns a Service. It starts nothing; call Run for periodic passes.
@@ -116,7 +118,7 @@ func New(opts Options) *Service {
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
 	}
-	s := &Service{opts: opts, sem: make(chan struct{}, 1)}
+	s := &Service{opts: opts, sem: make(chan struct{}, 1), batch: collectBatch}
 	s.sem <- struct{}{}
 	return s
 }

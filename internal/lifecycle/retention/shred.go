@@ -252,20 +252,18 @@ func (s *Shredder) Finish(ctx context.Context) error {
 // finish collects the heaps and destroys the keys. It returns the position of the last
 // event that it recorded.
 func (s *Shredder) finish(ctx context.Context, tenant string, d *events.SessionShredded, f *sessionScan) (last uint64, err error) {
-	together := map[string][]events.HeapCollected{}
+	var list []events.HeapCollected
 	for hash, h := range f.heaps {
 		if h.collected > h.madeAt {
 			continue
 		}
-		together[hash[:2]] = append(together[hash[:2]], events.HeapCollected{
+		list = append(list, events.HeapCollected{
 			Heap: hash, Rule: events.CollectionRule{Session: d.SessionID}, Size: h.size, MadeAt: h.madeAt,
 			LastUse: events.Instant{Time: h.lastUse}, Decided: f.decided, Actor: d.Actor,
 		})
 	}
-	for _, list := range together {
-		if err := s.opts.Recorder.CollectHeaps(ctx, tenant, list, func(_ string, seq uint64) { last = max(last, seq) }); err != nil {
-			return last, err
-		}
+	if err := s.opts.Recorder.CollectHeaps(ctx, tenant, list, func(_ string, seq uint64) { last = max(last, seq) }); err != nil {
+		return last, err
 	}
 	var errs []error
 	for _, key := range d.KeyIDs {

@@ -357,6 +357,8 @@ func (f *volumeState) keeps(e *events.Event) bool {
 	switch d := e.Data.(type) {
 	case *events.LedgerCheckpointed, *events.LedgerVolumeSealed:
 		return false
+	case *events.LedgerProjectionsCopied:
+		return false // a removal deletes all earlier copies
 	case *events.LedgerVolumeOpened:
 		return len(d.LostBlobs) > 0 // explains why a kept heap cannot be read
 	case *events.BlobsLost:

@@ -12,7 +12,7 @@ func TestTrimming(t *testing.T) {
 	var unused, stuck int64
 	all, some := 0, 0
 	light := false
-	tr := Trimmer{SetLight: func(now bool) { light = now }, Allocated: func() uint64 { return total }, Unused: func() int64 { return unused }, Trim: func(caches bool) {
+	tr := Trimmer{Allocated: func() uint64 { return total }, Unused: func() int64 { return unused }, Trim: func(caches bool) {
 		if caches {
 			all++
 		} else {
@@ -24,7 +24,7 @@ func TestTrimming(t *testing.T) {
 		t.Helper()
 		for range times {
 			total += allocate
-			tr.Check()
+			light = tr.Check()
 		}
 		if all != wantAll || some != wantSome {
 			t.Errorf("after %d checks with %d bytes each: %d trims, and %d without the caches; want %d and %d", times, allocate, all, some, wantAll, wantSome)
@@ -65,6 +65,53 @@ func TestTrimming(t *testing.T) {
 	check(2*idleChecks, 2<<20, 2, 6)
 	check(2*idleChecks, 20<<20, 2, 6)
 	check(2*idleChecks, 2<<20, 2, 7)
+}
+
+// A load is light only if it was at several checks and still is. Otherwise a small heap may have more
+// garbage than it has memory in use.
+func TestCollectorPercent(t *testing.T) {
+	t.Parallel()
+	var total uint64
+	tr := Trimmer{Allocated: func() uint64 { return total }, Unused: func() int64 { return 0 }, Trim: func(bool) {}}
+	for range idleChecks {
+		if tr.Check() {
+			t.Error("the load of a server that has just started counts as light")
+		}
+	}
+	for _, step := range []struct {
+		allocate uint64
+		light    bool
+	}{{1 << 20, true}, {burstBytes, false}, {burstBytes - 1, true}, {lightBytes, false}, {0, false}} {
+		total += step.allocate
+		if got := tr.Check(); got != step.light {
+			t.Errorf("a check after %d bytes says light load: %v", step.allocate, got)
+		}
+	}
+	for _, c := range []struct {
+		percent int
+		light   bool
+		live    int64
+		want    int
+	}{
+		{100, true, 16 << 20, 50},
+		{100, true, 32 << 20, 25},
+		{100, true, 1 << 30, 25},
+		{100, true, 0, 200},
+		{100, false, 16 << 20, 200},
+		{100, false, 30 << 20, 106},
+		{100, false, 32 << 20, 100},
+		{100, false, 1 << 30, 100},
+		{100, false, 0, 800},
+		{50, false, 16 << 20, 100},
+		{2, true, 64 << 20, 1},
+		{-1, false, 16 << 20, -1},
+		{-1, true, 16 << 20, -1},
+		{0, false, 16 << 20, 0},
+	} {
+		if got := GCPercent(c.percent, c.light, c.live); got != c.want {
+			t.Errorf("GCPercent(%d, %v, %d MiB) = %d, want %d", c.percent, c.light, c.live>>20, got, c.want)
+		}
+	}
 }
 
 func TestMemoryLimit(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"daybook/events"
 	"daybook/internal/resources/budget"
@@ -57,4 +58,18 @@ func (k *baseHeaps) decoderFor(ctx context.Context, base string) (*blobCodec, er
 	defer k.mu.Unlock()
 	k.byHash[base] = p
 	return p, nil
+}
+
+// expireCoders drops the encoders and decoders of all codecs that were not used for a duration. The
+// base heaps stay.
+func (k *baseHeaps) expireCoders(unused time.Duration) {
+	plainCodec.expireCoders(unused)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, p := range k.byHash {
+		p.expireCoders(unused)
+	}
+	for _, p := range k.ofEngine {
+		p.expireCoders(unused)
+	}
 }

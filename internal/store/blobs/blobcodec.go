@@ -1,31 +1,55 @@
 package blobs
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"sync"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 )
 
 // blobCodec compresses blobs, as such or as a delta against a base heap. It is safe for
-// concurrent use. Encoders and decoders hold megabytes of tables, so they are reused.
-// They start no goroutines, because only complete blobs are passed to them.
+// concurrent use. Its encoders and decoders start no goroutines, because only complete
+// blobs are passed to them.
 type blobCodec struct {
-	base               string // hash of the base; empty for none
-	baseHeap           []byte
-	encoders, decoders sync.Pool
+	base     string // hash of the base; empty for none
+	baseHeap []byte
+	encoders coders[*encoder]
+	decoders coders[*zstd.Decoder]
+	// large holds encoders for blobs that smallWindow is too small for. Each holds eight
+	// megabytes more, so the garbage collector may drop them.
+	large sync.Pool
 }
+
+// smallWindow is the maximum distance of references in blobs up to this size with their base,
+// in bytes. An encoder holds a history of the size of its window, however small a blob is.
+const smallWindow = 2 << 20
+
+// encoder is an encoder with memory for the encoded form.
+type encoder struct {
+	zstd    *zstd.Encoder
+	scratch []byte
+}
+
+// minScratch and maxScratch bound the memory that an encoder keeps for the encoded form, in
+// bytes. Without any, the encoder would allocate as much as the blob has.
+const (
+	minScratch = 32 << 10
+	maxScratch = 128 << 10
+)
 
 // plainCodec encodes blobs without a base.
 var plainCodec = newBlobCodec("", nil)
 
 // newBlobCodec returns a codec for a base heap. base MUST NOT be changed afterwards.
 func newBlobCodec(hash string, base []byte) *blobCodec {
-	// Matches reach back into the base by up to the window.
-	const window = maxWindow
-	enc := []zstd.EOption{zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(window)}
+	enc := []zstd.EOption{
+		zstd.WithEncoderConcurrency(1), zstd.WithEncoderCRC(false), zstd.WithEncoderLevel(zstd.SpeedFastest),
+		zstd.WithLowerEncoderMem(true), // otherwise the history has twice the size of the window
+	}
 	dec := []zstd.DOption{zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxBlobBytes), zstd.WithDecodeAllCapLimit(true)}
 	if len(base) > 0 {
 		// The fastest level indexes too little of a base to find matches in it.
@@ -35,27 +59,49 @@ func newBlobCodec(hash string, base []byte) *blobCodec {
 		dec = append(dec, zstd.WithDecoderDictRaw(0, base))
 	}
 	p := &blobCodec{base: hash, baseHeap: base}
-	p.encoders.New = func() any {
-		e, err := zstd.NewWriter(nil, enc...)
+	// Matches reach back into the base by up to the window.
+	newEncoder := func(window int) *encoder {
+		e, err := zstd.NewWriter(nil, append(enc[:len(enc):len(enc)], zstd.WithWindowSize(window))...)
 		if err != nil {
 			panic(err) // the options are constants
 		}
-		return e
+		return &encoder{zstd: e, scratch: make([]byte, 0, minScratch)}
 	}
-	p.decoders.New = func() any {
+	p.encoders = newCoders(func() *encoder { return newEncoder(smallWindow) })
+	p.large.New = func() any { return newEncoder(maxWindow) }
+	p.decoders = newCoders(func() *zstd.Decoder {
 		d, err := zstd.NewReader(nil, dec...)
 		if err != nil {
 			panic(err) // the options are constants
 		}
 		return d
-	}
+	})
 	return p
 }
 
-func (p *blobCodec) compress(blob []byte) []byte {
-	e := p.encoders.Get().(*zstd.Encoder)
-	defer p.encoders.Put(e)
-	return e.EncodeAll(blob, make([]byte, 0, len(blob)/8+64))
+// expireCoders frees the memory of the encoders and decoders that were not used for a duration.
+func (p *blobCodec) expireCoders(unused time.Duration) {
+	p.encoders.expire(unused)
+	p.decoders.expire(unused)
+}
+
+func (p *blobCodec) compress(blob []byte) (packed []byte) {
+	if len(p.baseHeap)+len(blob) > smallWindow {
+		e := p.large.Get().(*encoder)
+		defer p.large.Put(e)
+		return e.compress(blob)
+	}
+	p.encoders.use(func(e *encoder) { packed = e.compress(blob) })
+	return packed
+}
+
+func (e *encoder) compress(blob []byte) []byte {
+	packed := e.zstd.EncodeAll(blob, e.scratch[:0])
+	if cap(packed) > maxScratch {
+		return packed // the caller gets it
+	}
+	e.scratch = packed
+	return bytes.Clone(packed)
 }
 
 // encodeAsync starts compress on another goroutine. bytes of the result waits for it.
@@ -68,9 +114,9 @@ func (p *blobCodec) encodeAsync(blob []byte) encodedBlob {
 // decompress returns exactly size bytes or an error. It never uses more memory than
 // size, whatever the encoded bytes claim.
 func (p *blobCodec) decompress(packed []byte, size int) ([]byte, error) {
-	d := p.decoders.Get().(*zstd.Decoder)
-	defer p.decoders.Put(d)
-	blob, err := d.DecodeAll(packed, make([]byte, 0, size))
+	var blob []byte
+	var err error
+	p.decoders.use(func(d *zstd.Decoder) { blob, err = d.DecodeAll(packed, make([]byte, 0, size)) })
 	switch {
 	case errors.Is(err, zstd.ErrDecoderSizeExceeded):
 		return nil, fmt.Errorf("it holds more than the %d bytes in its metadata", size)

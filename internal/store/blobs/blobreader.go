@@ -205,6 +205,11 @@ func (s *Store) openDescribed(ctx context.Context, name, hash string, info *nats
 		return nil, err
 	}
 	var packed io.Reader = &chunkReader{ctx: ctx, b: s.bucket, info: info, from: 1}
+	if small, ok, err := inlineOf(info); err != nil {
+		return nil, err
+	} else if ok {
+		packed = bytes.NewReader(small)
+	}
 	if isEncryptedHeap(name, info) {
 		if err := budget.TakeOnce(ctx, 2*int(info.Size)); err != nil {
 			return nil, err

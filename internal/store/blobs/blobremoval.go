@@ -14,8 +14,8 @@ import (
 )
 
 // A blob is removed in three steps, and a crash may follow each of them: its metadata
-// is replaced by a tombstone, the chunks that then belong to no blob are counted, and
-// they are purged. The count is in the metadata of an object of its own. If more
+// is replaced by a tombstone, the chunks that then belong to no blob are counted, with the
+// replaced metadata that holds small blobs, and they are purged. The count is in the metadata of an object of its own. If more
 // messages are missing than were ever counted, that is damage.
 //
 // A pinned blob cannot be removed during the grace period. A writer that stores an
@@ -28,25 +28,22 @@ import (
 // returns an error of fn unchanged. Base heaps are not included: they stay as long as
 // the ledger, because other heaps are encoded against them.
 func (s *Store) StoredBlobs(ctx context.Context, fn func(events.BlobInfo) error) error {
-	all, err := s.bucket.listMeta(ctx)
+	all, err := s.bucket.readMetaTable(ctx)
 	if err != nil {
 		return fmt.Errorf("list the blobs: %w", err)
 	}
-	for name, e := range all {
-		kind, rest, _ := strings.Cut(name, "/")
+	defer all.close()
+	return all.each(func(e listedMeta) error {
+		kind, rest, _ := strings.Cut(e.name, "/")
 		tenant, hash, ok := strings.Cut(rest, "/")
-		if e.Deleted || !ok || kind != "heap" && kind != "text" || !events.ValidHash(hash) {
-			continue
+		if e.deleted || !ok || kind != "heap" && kind != "text" || !events.ValidHash(hash) {
+			return nil
 		}
-		size, err := blobSize(&e.ObjectInfo)
-		if err != nil {
-			return fmt.Errorf("list the blobs: %s: %w", name, err)
+		if e.size < 0 {
+			return fmt.Errorf("list the blobs: %w", s.bucket.sizeError(ctx, e.name))
 		}
-		if err := fn(events.BlobInfo{Tenant: tenant, Heap: kind == "heap", SHA256: hash, Size: int64(size), StoredAt: e.at, Version: e.seq}); err != nil {
-			return err
-		}
-	}
-	return nil
+		return fn(events.BlobInfo{Tenant: tenant, Heap: kind == "heap", SHA256: hash, Size: e.size, StoredAt: e.at, Version: e.seq})
+	})
 }
 
 // RemoveBlob removes a blob that StoredBlobs listed. It returns false and keeps the
@@ -79,28 +76,42 @@ func (s *Store) RemoveBlob(ctx context.Context, info events.BlobInfo) (removed b
 	return true, nil
 }
 
-// PurgeOrphanChunks deletes the chunks of removed blobs and of unfinished uploads. It
-// returns the number of chunks deleted; a chunk has up to 512 KiB.
+// PurgeOrphanChunks deletes the chunks of removed blobs and of unfinished uploads, and the
+// small blobs in replaced metadata. It returns the number of messages deleted; each has up
+// to 512 KiB.
 func (s *Store) PurgeOrphanChunks(ctx context.Context) (chunks uint64, err error) {
 	b := s.bucket
-	all, err := b.listMeta(ctx)
+	all, err := b.readMetaTable(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("purge orphan chunks: %w", err)
 	}
-	owned := make(map[string]bool, len(all))
-	for _, e := range all {
-		if !e.Deleted {
-			owned[e.NUID] = true
-		}
+	defer all.close()
+	owned, err := all.owners()
+	if err != nil {
+		return 0, fmt.Errorf("purge orphan chunks: %w", err)
 	}
+	defer owned.Close()
 	info, err := b.info(ctx, natsjs.WithSubjectFilter(chunkSubjects+">"))
 	if err != nil {
 		return 0, fmt.Errorf("purge orphan chunks: %w", err)
 	}
 	var stray []string
+	err = all.each(func(e listedMeta) error {
+		if e.replacedInline {
+			chunks += e.replaced
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, fmt.Errorf("purge orphan chunks: %w", err)
+	}
 	for subject, n := range info.State.Subjects {
-		if owned[strings.TrimPrefix(subject, chunkSubjects)] {
+		owner := chunkOwnerOf(strings.TrimPrefix(subject, chunkSubjects))
+		if owned.Get(owner[:]) != nil {
 			continue
+		}
+		if err := owned.Err(); err != nil {
+			return 0, fmt.Errorf("purge orphan chunks: %w", err)
 		}
 		m, err := b.getOne(ctx, jet.Request{LastBySubject: subject})
 		if errors.Is(err, events.ErrNotFound) {
@@ -114,7 +125,7 @@ func (s *Store) PurgeOrphanChunks(ctx context.Context) (chunks uint64, err error
 		}
 		stray, chunks = append(stray, subject), chunks+n
 	}
-	if len(stray) == 0 {
+	if chunks == 0 {
 		return 0, nil
 	}
 	if err := b.addPurged(ctx, chunks); err != nil {
@@ -124,6 +135,16 @@ func (s *Store) PurgeOrphanChunks(ctx context.Context) (chunks uint64, err error
 		if err := b.stream.Purge(ctx, natsjs.WithPurgeSubject(subject)); err != nil {
 			return 0, fmt.Errorf("purge orphan chunks: %w", err)
 		}
+	}
+	err = all.each(func(e listedMeta) error {
+		if !e.replacedInline {
+			return nil
+		}
+		// Up to the listed position: metadata that was stored since is not counted.
+		return b.stream.Purge(ctx, natsjs.WithPurgeSubject(metaSubject(e.name)), natsjs.WithPurgeSequence(e.seq))
+	})
+	if err != nil {
+		return 0, fmt.Errorf("purge replaced metadata: %w", err)
 	}
 	return chunks, nil
 }

@@ -2,7 +2,6 @@ package blobs
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -20,7 +19,8 @@ import (
 )
 
 // The blobs are in an object store bucket in the form that NATS documents (ADR-20), so
-// that NATS tools can read it.
+// that NATS tools can read it. The exception is a small blob: its encoded form is in its
+// metadata, and NATS tools show an object without bytes.
 const (
 	bucketName = "BLOBS"
 	// Stream is the name of the stream with the blobs.
@@ -36,6 +36,10 @@ const (
 	// maxBlobBytes bounds a blob before compression, in bytes, so that reading a small
 	// stored blob cannot fill the memory.
 	maxBlobBytes = 512 << 20
+	// inlineBytes is the size of an encoded blob, in bytes, up to which its metadata holds
+	// it. Such a blob is one message and one wait for the disk. A heap that a script
+	// changed little takes 100 to 4,000 bytes.
+	inlineBytes = 8 << 10
 )
 
 // Keys of the metadata of a blob.
@@ -45,6 +49,7 @@ const (
 	metaEngine = "engine"
 	metaBase   = "base" // hash of the base heap it is encoded against; absent for none
 	metaKey    = "key"  // id of the content key that it is encrypted under; absent for none
+	metaInline = "data" // the encoded form of a small blob, in base64; such a blob has no chunks
 
 	codecZstd = "zstd"
 )
@@ -130,25 +135,6 @@ func baseName(hash string) string { return basePrefix + hash }
 // metaSubject returns the subject of the metadata of a blob.
 func metaSubject(name string) string {
 	return metaSubjects + base64.URLEncoding.EncodeToString([]byte(name))
-}
-
-// blobMeta is the metadata of a blob as stored, with its position and time.
-type blobMeta struct {
-	natsjs.ObjectInfo
-	seq uint64
-	at  time.Time
-}
-
-func decodeMeta(m events.Stored) (blobMeta, error) {
-	e := blobMeta{seq: m.Seq}
-	if err := json.Unmarshal(m.Body, &e.ObjectInfo); err != nil {
-		return e, fmt.Errorf("%w: decode the metadata of a blob at position %d: %w", events.ErrDamaged, m.Seq, err)
-	}
-	var err error
-	if e.at, err = time.Parse(time.RFC3339Nano, jet.DeliveryValue(m.Header, jet.HeaderTime)); err != nil {
-		return e, fmt.Errorf("parse the time of message %d: %w", m.Seq, err)
-	}
-	return e, nil
 }
 
 // readMeta reads the metadata of a blob, also of a removed one, or returns
@@ -251,6 +237,19 @@ func (b *bucket) write(ctx context.Context, name string, blob encodedBlob, meta 
 	if blob.size > maxBlobBytes {
 		return fmt.Errorf("%d bytes are more than the %d MiB a blob may have", blob.size, maxBlobBytes>>20)
 	}
+	// Most small blobs are new, so they are stored without a lookup.
+	if blob.size <= maxInMemory && !b.isDamaged(name) && len(blob.bytes()) <= inlineBytes {
+		body, err := json.Marshal(describe(name, blob, meta))
+		if err != nil {
+			return err
+		}
+		err = b.replace(ctx, name, body, 0)
+		_, unwritable := errors.AsType[*events.UnwritableError](err)
+		if !unwritable && !errors.Is(err, events.ErrConflict) {
+			return err
+		}
+		// It is stored already, or may be.
+	}
 	var after uint64
 	switch e, err := b.readMeta(ctx, name); {
 	case err == nil && !e.Deleted && b.isReadable(e.Metadata) && !b.isDamaged(name) && e.Metadata[metaDamaged] == "":
@@ -260,22 +259,11 @@ func (b *bucket) write(ctx context.Context, name string, blob encodedBlob, meta 
 	case !errors.Is(err, events.ErrNotFound):
 		return err
 	}
-	packed := blob.bytes()
-	meta[metaCodec], meta[metaSize] = codecZstd, strconv.Itoa(blob.size)
-	if blob.base != "" {
-		meta[metaBase] = blob.base
-	}
-	info := natsjs.ObjectInfo{
-		ObjectMeta: natsjs.ObjectMeta{Name: name, Metadata: meta, Opts: &natsjs.ObjectMetaOptions{ChunkSize: chunkBytes}},
-		Bucket:     bucketName,
-		// Unique: chunks of a writer that lost the race or failed belong to no blob.
-		NUID:   events.NewID(time.Now()),
-		Size:   uint64(len(packed)),
-		Chunks: uint32((len(packed) + chunkBytes - 1) / chunkBytes),
-		Digest: digest(packed),
-	}
-	if err := b.writeChunks(ctx, info.NUID, packed); err != nil {
-		return err
+	info := describe(name, blob, meta)
+	if info.Chunks > 0 {
+		if err := b.writeChunks(ctx, info.NUID, blob.bytes()); err != nil {
+			return err
+		}
 	}
 	if err := b.writeMeta(ctx, info, after); err != nil {
 		return err
@@ -319,21 +307,12 @@ func (b *bucket) writeMeta(ctx context.Context, info natsjs.ObjectInfo, after ui
 	return err
 }
 
-// blobSize returns the size in bytes before compression from the metadata of a blob.
-func blobSize(info *natsjs.ObjectInfo) (int, error) {
-	if codec := info.Metadata[metaCodec]; codec != codecZstd {
-		return 0, fmt.Errorf("it is stored as %q, which this version cannot read", codec)
-	}
-	size, err := strconv.Atoi(info.Metadata[metaSize])
-	if err != nil || size < 0 || size > maxBlobBytes || info.Size > maxBlobBytes+maxBlobBytes/8 {
-		return 0, fmt.Errorf("%w: its metadata says %q bytes", events.ErrDamaged, info.Metadata[metaSize])
-	}
-	return size, nil
-}
-
 // read reads the encoded form of a blob. It does not wait for missing chunks; they are
 // damage.
 func (b *bucket) read(ctx context.Context, info *natsjs.ObjectInfo) ([]byte, error) {
+	if packed, ok, err := inlineOf(info); ok {
+		return packed, err
+	}
 	packed := make([]byte, 0, info.Size)
 	var chunks uint32
 	for from := uint64(1); chunks < info.Chunks; {
@@ -407,26 +386,6 @@ func (b *bucket) scan(ctx context.Context, subjects string, fn func(events.Store
 	}
 }
 
-// listMeta returns the newest metadata of each name.
-func (b *bucket) listMeta(ctx context.Context) (map[string]blobMeta, error) {
-	all := map[string]blobMeta{}
-	err := b.scan(ctx, metaSubjects+">", func(m events.Stored) error {
-		e, err := decodeMeta(m)
-		if err == nil {
-			all[e.Name] = e
-		}
-		return err
-	})
-	return all, err
-}
-
-// tombstone returns the metadata that marks a blob as deleted.
-func tombstone(name string) ([]byte, error) {
-	return json.Marshal(natsjs.ObjectInfo{
-		ObjectMeta: natsjs.ObjectMeta{Name: name}, Bucket: bucketName, NUID: events.NewID(time.Now()), Digest: digest(nil), Deleted: true,
-	})
-}
-
 // isReadable reports whether a blob is not encrypted or its content key is available.
 func (b *bucket) isReadable(metadata map[string]string) bool {
 	id := metadata[metaKey]
@@ -442,10 +401,4 @@ type encodedBlob struct {
 	size  int    // in bytes, before compression
 	base  string // hash of the base heap; empty for none
 	bytes func() []byte
-}
-
-// digest returns the checksum of an object in the form of the object store.
-func digest(packed []byte) string {
-	sum := sha256.Sum256(packed)
-	return "SHA-256=" + base64.URLEncoding.EncodeToString(sum[:])
 }

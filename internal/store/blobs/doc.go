@@ -21,7 +21,10 @@
 //   - blobreader.go: reads a blob in pieces, with bounded memory, and verifies it
 //   - cache.go: decides which heaps stay in memory
 //   - blobcodec.go: compresses a blob, as such or as a delta against a base heap
+//   - coders.go: keeps encoders and decoders for their next use
 //   - baseheap.go: decides which base heap a blob is encoded against
+//   - blobmeta.go: encodes and decodes the metadata of a blob, which holds a small blob
+//   - metatable.go: lists the metadata of all blobs in bounded memory
 //   - bucket.go: writes and reads encoded bytes and metadata; limits the size of a blob; pins
 //     an existing blob when it is stored again
 //   - blobremoval.go: removes a blob unless the grace period protects it; deletes chunks

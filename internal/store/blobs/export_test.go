@@ -29,7 +29,7 @@ func ReadPacked(ctx context.Context, s *Store, tenant, hash string) ([]byte, err
 	return s.bucket.read(ctx, info)
 }
 
-// ReplacePacked replaces the encoded form of a heap by the result of change.
+// ReplacePacked replaces the encoded form of a heap by the result of change, as chunks.
 func ReplacePacked(ctx context.Context, s *Store, tenant, hash string, change func(packed []byte, info *natsjs.ObjectInfo) []byte) error {
 	name, err := blobName("heap", tenant, hash)
 	if err != nil {
@@ -44,6 +44,7 @@ func ReplacePacked(ctx context.Context, s *Store, tenant, hash string, change fu
 		return err
 	}
 	packed = change(packed, &e.ObjectInfo)
+	delete(e.Metadata, metaInline)
 	e.NUID, e.Size, e.Chunks = events.NewID(time.Now()), uint64(len(packed)), uint32((len(packed)+chunkBytes-1)/chunkBytes)
 	if err := s.bucket.writeChunks(ctx, e.NUID, packed); err != nil {
 		return err

@@ -235,9 +235,16 @@ func (s *Store) loadBase(ctx context.Context, hash string) ([]byte, error) {
 	return got.blob, err
 }
 
-// ClearCache removes all heaps from memory. They are read again when a run needs them.
-func (s *Store) ClearCache() { s.cache.clear() }
+// ClearCache removes all heaps from memory, and the tables of encoders and decoders. Heaps are
+// read again when a run needs them, and the first heap that is stored then takes some
+// milliseconds longer.
+func (s *Store) ClearCache() {
+	s.cache.clear()
+	s.bases.expireCoders(0)
+}
 
-// DropUnusedHeaps removes the heaps from memory that were not used for a duration. They
-// are read again when a run needs them.
-func (s *Store) DropUnusedHeaps(unused time.Duration) { s.cache.expire(unused) }
+// DropUnusedHeaps is ClearCache for what was not used for a duration.
+func (s *Store) DropUnusedHeaps(unused time.Duration) {
+	s.cache.expire(unused)
+	s.bases.expireCoders(unused)
+}

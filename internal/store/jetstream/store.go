@@ -101,6 +101,19 @@ func (p probe) Streams() []string {
 // Rewrite implements jet.Probe.
 func (p probe) Rewrite(ctx context.Context) error { return p.s.Rewrite(ctx) }
 
+// ClearCache frees the memory of heaps and of parts of archives, which are read again when they
+// are needed, and that of their encoders and decoders.
+func (s *Store) ClearCache() {
+	s.Store.ClearCache()
+	s.Ledger.ClearCache()
+}
+
+// DropUnused is ClearCache for what was not used for a duration.
+func (s *Store) DropUnused(unused time.Duration) {
+	s.DropUnusedHeaps(unused)
+	s.DropUnusedParts(unused)
+}
+
 // Unwritable returns an *events.UnwritableError while the server can store nothing, or
 // nil.
 func (s *Store) Unwritable() error { return s.jet.Unwritable() }
@@ -114,9 +127,18 @@ func (s *Store) Silent() error { return s.jet.Silent() }
 func (s *Store) AwaitAnswers(ctx context.Context) error { return s.jet.AwaitAnswers(ctx) }
 
 // Health returns an error if the ledger is not usable: damage was found, a connection
-// is down, or a stream or the blob store does not answer. Otherwise it returns nil.
+// is down, or a stream or the blob store does not answer. Otherwise it returns nil. The number
+// of its requests does not depend on the number of volumes: see stream.Ledger.Health.
 func (s *Store) Health(ctx context.Context) error {
 	if err := s.Ledger.Health(ctx); err != nil {
+		return err
+	}
+	return s.Ping(ctx)
+}
+
+// HealthOfAll is Health with the streams of all volumes.
+func (s *Store) HealthOfAll(ctx context.Context) error {
+	if err := s.Ledger.HealthOfAll(ctx); err != nil {
 		return err
 	}
 	return s.Ping(ctx)

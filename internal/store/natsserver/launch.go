@@ -48,7 +48,7 @@ func (s *Server) launch(ctx context.Context, opts Options) error {
 		NoSigs:                 true, // the program handles signals
 		DisableJetStreamBanner: true,
 	}
-	cfg.CustomClientAuthentication = &doorkeeper{password: s.service, service: servicePermissions(opts.ReadableStreams), admin: adminPermissions(), subscribers: s.subscribers}
+	cfg.CustomClientAuthentication = &doorkeeper{password: s.service, service: servicePermissions(opts.ReadableStreams, opts.ProtectedStreams), admin: adminPermissions(), subscribers: s.subscribers}
 	cfg.AlwaysEnableNonce = s.subscribers != nil // subscribers sign it
 	if opts.Listen != "" {
 		if err := listenOn(cfg, opts.Listen, opts.Fallback); err != nil {

@@ -29,7 +29,7 @@ func listening(t *testing.T, dir string) *natsserver.Server {
 	t.Helper()
 	s, err := natsserver.Start(t.Context(), natsserver.Options{
 		StoreDir: dir, Listen: "127.0.0.1:0", NoSync: true, Logger: storetest.Logger(t),
-		ReadableStreams: stream.Streams(), TenantSubjects: stream.TenantSubjects,
+		ReadableStreams: stream.Streams(), ProtectedStreams: []string{stream.ArchiveStream}, TenantSubjects: stream.TenantSubjects,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -23,6 +23,7 @@ var harmful = map[string]string{
 	"$JS.API.STREAM.RESTORE.LEDGER-0001":     `{"config":{"name":"LEDGER-0001","subjects":["ledger.0001.>"]},"state":{}}`,
 	"$JS.API.STREAM.PEER.REMOVE.LEDGER-0001": `{"peer":"x"}`,
 	"$JS.API.ACCOUNT.PURGE.$G":               ``,
+	"$JS.API.STREAM.PURGE.ARCHIVE":           `{}`,
 }
 
 // TestServiceAndReaderCannotDelete tries all of them as the service itself and as a reader.

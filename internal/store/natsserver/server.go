@@ -58,6 +58,9 @@ type Options struct {
 	// these streams, and of no stream can they delete a message, change the configuration,
 	// or delete the stream. Connections of AdminConn can seal and remove streams.
 	ReadableStreams []string
+	// ProtectedStreams are other streams that connections of Conn cannot purge, if their
+	// permissions are limited.
+	ProtectedStreams []string
 	// TenantSubjects returns a pattern for the subjects of a tenant in an exposed stream,
 	// such as "ledger.0001.default.>". Required with Listen.
 	TenantSubjects func(stream, tenant string) string

@@ -3,6 +3,7 @@ package natsserver
 import (
 	"crypto/subtle"
 	"encoding/base64"
+	"slices"
 	"strings"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -71,10 +72,10 @@ func provesKey(c server.ClientAuthentication, key string) bool {
 // servicePermissions returns the permissions of serviceUser, so that no fault of this
 // process can delete recorded messages over its connections. They deny that it deletes,
 // updates or restores a stream or removes a peer of one, deletes a message, and purges
-// one of streams. Other streams may be purged: the bucket of blobs is, and volumes that
-// are opened later deny purges by their configuration. Without streams, everything is
-// permitted.
-func servicePermissions(streams []string) *server.Permissions {
+// one of streams or protected. Other streams may be purged: the bucket of blobs is, and
+// volumes that are opened later deny purges by their configuration. Without streams,
+// everything is permitted.
+func servicePermissions(streams, protected []string) *server.Permissions {
 	if len(streams) == 0 {
 		return nil
 	}
@@ -82,16 +83,17 @@ func servicePermissions(streams []string) *server.Permissions {
 	for _, request := range []string{"DELETE", "UPDATE", "MSG.DELETE", "RESTORE", "PEER.REMOVE"} {
 		deny = append(deny, "$JS.API.STREAM."+request+".*")
 	}
-	for _, stream := range streams {
+	for _, stream := range slices.Concat(streams, protected) {
 		deny = append(deny, "$JS.API.STREAM.PURGE."+stream)
 	}
 	return &server.Permissions{Publish: &server.SubjectPermission{Deny: deny}}
 }
 
 // adminPermissions returns the permissions of adminUser: to seal a stream, which is a
-// change of its configuration, and to delete one.
+// change of its configuration, to delete one, and to delete archives. Volumes deny purges by
+// their configuration.
 func adminPermissions() *server.Permissions {
 	return &server.Permissions{Publish: &server.SubjectPermission{
-		Allow: []string{"$JS.API.STREAM.UPDATE.*", "$JS.API.STREAM.DELETE.*", "$JS.API.STREAM.INFO.*"},
+		Allow: []string{"$JS.API.STREAM.UPDATE.*", "$JS.API.STREAM.DELETE.*", "$JS.API.STREAM.PURGE.*", "$JS.API.STREAM.INFO.*"},
 	}}
 }

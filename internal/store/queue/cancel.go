@@ -37,6 +37,16 @@ func (s *Queue) askHolder(ctx context.Context, tenant, execution, request string
 	if err := jet.CheckTokens(tenant, execution); err != nil {
 		return false, err
 	}
+	if s.opts.Exclusive {
+		run := heldRun{tenant, execution}
+		if request == heldRequest {
+			return len(s.holders.of(run)) > 0, nil
+		}
+		if done, err = s.holders.cancel(ctx, run); err != nil {
+			return false, fmt.Errorf("ask the runner of %s (%s): %w", execution, request, err)
+		}
+		return done, nil
+	}
 	bounded, cancel := context.WithTimeout(ctx, cancelTimeout)
 	defer cancel()
 	m, err := s.jet.WorkConn.RequestWithContext(bounded, events.CancelSubject(tenant, execution), []byte(request))
@@ -65,6 +75,9 @@ func (s *Queue) IsHeld(ctx context.Context, tenant, execution string) (bool, err
 func (s *Queue) ListenCancel(tenant, execution string, fn func() bool) (stop func(), err error) {
 	if err := jet.CheckTokens(tenant, execution); err != nil {
 		return nil, err
+	}
+	if s.opts.Exclusive {
+		return s.holders.add(heldRun{tenant, execution}, fn), nil
 	}
 	sub, err := s.jet.WorkConn.Subscribe(events.CancelSubject(tenant, execution), func(m *nats.Msg) {
 		if string(m.Data) == heldRequest {

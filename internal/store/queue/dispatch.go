@@ -214,6 +214,10 @@ func (c *poolConsumer) look(ctx context.Context, atStart bool) (left map[string]
 		}
 		asked := time.Now()
 		list, err := s.workConsumers(ctx, v)
+		if jet.IsStreamGone(err) && v.Number != active.Number {
+			s.ledger.Reload(ctx) // another process archived or removed the volume
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}

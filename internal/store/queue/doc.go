@@ -25,5 +25,6 @@
 //     waiting for their ack deadline
 //   - release.go: delivers a waiting turn immediately
 //   - forget.go: drops the queues of idle tenants
+//   - holders.go: keeps the runs that this process holds, for cancel requests of this process
 //   - cancel.go: sends and answers cancel requests; finds out whether a runner holds a run
 package queue

@@ -20,7 +20,7 @@ type Options struct {
 	AckWait time.Duration
 	// Exclusive states that no other process takes requests of this ledger. Requests that
 	// an earlier process left unacknowledged are then delivered again immediately and
-	// not after AckWait.
+	// not after AckWait, and cancel requests do not pass through the server.
 	Exclusive bool
 	// Hold, if set, returns the reason why no requests may be taken now, or nil.
 	Hold func() error
@@ -33,6 +33,7 @@ type Ledger interface {
 	IsLive(n events.Volume) bool
 	LiveAt(position uint64) (stream.LiveVolume, bool)
 	Refresh(ctx context.Context) error
+	Reload(ctx context.Context)
 	GetIn(ctx context.Context, n events.Volume, r jet.Request) (events.Stored, error)
 	GetBatchIn(ctx context.Context, n events.Volume, r jet.Request, fn func(m events.Stored) error) (pending uint64, err error)
 	LastFrom(ctx context.Context, position uint64, subject string) (events.Stored, error)
@@ -47,6 +48,8 @@ type Queue struct {
 	jet    *jet.Client
 	ledger Ledger
 	opts   Options
+	// holders holds the runs of this process. It is used only with Options.Exclusive.
+	holders holders
 	// prepared holds the workKey of each consumer that is known to exist in the volume
 	// preparing, which is 0 at first.
 	prepared  sync.Map

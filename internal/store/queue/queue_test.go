@@ -289,7 +289,10 @@ func TestStrayMessagesDoNotCancel(t *testing.T) {
 // second one of its own.
 func TestSlowCancelsDoNotWaitForEachOther(t *testing.T) {
 	t.Parallel()
-	s := storetest.Start(t)
+	bothKinds(t, testSlowCancels)
+}
+
+func testSlowCancels(t *testing.T, s *jetstream.Store) {
 	slow := newID()
 	release := make(chan struct{})
 	var both sync.WaitGroup

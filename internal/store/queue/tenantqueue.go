@@ -217,6 +217,14 @@ func (q *tenantQueue) fill(ctx context.Context, size int, announced bool) error 
 			q.c.work.prepared.Delete(workKey{src.v.Stream(), src.name})
 			err = q.ask(ctx, src, size, wait)
 		}
+		if jet.IsStreamGone(err) && src.v.Number != active.Number {
+			// Another process archived or removed the volume.
+			if q.c.work.ledger.Reload(ctx); !q.c.work.ledger.IsLive(src.v.Number) {
+				q.sources = slices.Delete(q.sources, i, i+1)
+				i--
+				continue
+			}
+		}
 		if errors.Is(err, errFull) {
 			full, err = err, nil // the other volumes may have some
 		}

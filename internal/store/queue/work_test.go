@@ -136,8 +136,23 @@ func TestExclusiveTakesOverAtOnce(t *testing.T) {
 	}
 }
 
+// bothKinds calls test with a Store whose cancel requests pass through the server, and with
+// one that is alone.
+func bothKinds(t *testing.T, test func(t *testing.T, s *jetstream.Store)) {
+	for name, exclusive := range map[string]bool{"through the server": false, "exclusive": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, storetest.Open(t, storetest.StartServer(t, t.TempDir()), jetstream.Options{Exclusive: exclusive}))
+		})
+	}
+}
+
 func TestCancelRequests(t *testing.T) {
-	s := storetest.Start(t)
+	t.Parallel()
+	bothKinds(t, testCancelRequests)
+}
+
+func testCancelRequests(t *testing.T, s *jetstream.Store) {
 	id := newID()
 	if answered, err := s.RequestCancel(t.Context(), tenant, id); answered || err != nil {
 		t.Errorf("no runner has it: %v, %v", answered, err)
@@ -149,7 +164,17 @@ func TestCancelRequests(t *testing.T) {
 	if answered, err := s.RequestCancel(t.Context(), tenant, id); !answered || err != nil {
 		t.Errorf("a runner has it: %v, %v", answered, err)
 	}
+	if answered, err := s.RequestCancel(t.Context(), "other", id); answered || err != nil {
+		t.Errorf("another tenant's request: %v, %v", answered, err)
+	}
+	if held, err := s.IsHeld(t.Context(), tenant, id); !held || err != nil {
+		t.Errorf("held: %v, %v", held, err)
+	}
 	stop()
+	stop() // has no effect
+	if held, err := s.IsHeld(t.Context(), tenant, id); held || err != nil {
+		t.Errorf("held after the end: %v, %v", held, err)
+	}
 	refuse, err := s.ListenCancel(tenant, id, func() bool { return false })
 	if err != nil {
 		t.Fatal(err)

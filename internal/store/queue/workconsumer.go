@@ -299,8 +299,11 @@ func isAdopted(former *natsjs.ConsumerInfo) bool {
 }
 
 // PendingWork returns the number of requests of a sealed volume that are waiting or in
-// flight.
+// flight. A volume without a stream has none.
 func (s *Queue) PendingWork(ctx context.Context, n events.Volume) (left uint64, err error) {
+	if !s.ledger.IsLive(n) {
+		return 0, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.jet.Options.TryWait)
 	defer cancel()
 	stream, err := s.jet.JS.Stream(ctx, n.Stream())

@@ -34,6 +34,32 @@ func (s *Ledger) lastMessageIn(ctx context.Context, list []volume, subject strin
 	return events.Stored{}, events.ErrNotFound
 }
 
+// eachLast calls fn for the last message on each of some subjects in one volume. A message
+// that the server cannot read is damage. Where its counts are not reliable, it may be
+// treated as absent.
+func (s *Ledger) eachLast(ctx context.Context, now *volumes, v volume, subjects []string, fn func(subject string, m events.Stored) error) error {
+	r := jet.Request{Batch: len(subjects)}
+	for _, subject := range subjects {
+		r.MultiLast = append(r.MultiLast, StoredSubject(v.number, subject))
+	}
+	since := s.jet.Writable()
+	_, err := s.getBatchFromVolume(ctx, v, r, func(m events.Stored) error {
+		// The subject of a kept event has the number of its own volume, which may be older.
+		subject, _ := events.WithoutVolume(m.Subject)
+		return fn(subject, m)
+	})
+	if !errors.Is(err, jet.ErrHidden) {
+		return err
+	}
+	if !s.isCountReliable(v.stream()) {
+		return nil
+	}
+	if err := s.jet.CheckReliable(since); err != nil {
+		return err
+	}
+	return s.missingError(now, "the newest messages on %s in stream %s cannot be read", strings.Join(subjects, " and "), v.stream())
+}
+
 // LastFrom returns the last message on a subject, or events.ErrNotFound. It searches
 // only the volume that holds position and later ones.
 func (s *Ledger) LastFrom(ctx context.Context, position uint64, subject string) (events.Stored, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"time"
 
@@ -38,7 +39,8 @@ func (s *Ledger) Append(ctx context.Context, e events.Event, after int64) (uint6
 			return 0, fmt.Errorf("append %s: %w", e.Type, err)
 		}
 	}
-	if _, err := message(1, e); err != nil {
+	m, err := encode(e)
+	if err != nil {
 		return 0, err
 	}
 	if _, ok := ctx.Deadline(); !ok {
@@ -46,7 +48,7 @@ func (s *Ledger) Append(ctx context.Context, e events.Event, after int64) (uint6
 		ctx, cancel = context.WithTimeout(ctx, appendTimeout)
 		defer cancel()
 	}
-	a := appendOp{s: s, e: e, after: after, since: s.lastStored.Load()}
+	a := appendOp{s: s, e: e, m: m, after: after, since: s.lastStored.Load()}
 	if after >= 0 {
 		a.since = uint64(after)
 	}
@@ -77,6 +79,7 @@ func (s *Ledger) Append(ctx context.Context, e events.Event, after int64) (uint6
 type appendOp struct {
 	s     *Ledger
 	e     events.Event
+	m     events.Message // e, encoded
 	after int64
 	// since is a position that is lower than any at which the event may be stored.
 	since uint64
@@ -98,10 +101,7 @@ func (a *appendOp) tryOnce(ctx context.Context) (uint64, error) {
 			return seq, err
 		}
 	}
-	m, err := message(v.number, a.e)
-	if err != nil {
-		return 0, err
-	}
+	m := message(v.number, a.e, a.m)
 	if a.after >= 0 {
 		position, err := s.expectedSeqInActive(ctx, now, a.e, uint64(a.after))
 		if errors.Is(err, events.ErrConflict) {
@@ -115,10 +115,9 @@ func (a *appendOp) tryOnce(ctx context.Context) (uint64, error) {
 	if s.opts.Prepare != nil {
 		s.opts.Prepare(ctx, v.live(), a.e)
 	}
-	seq, err := s.publishTo(ctx, v, m)
+	seq, err := s.publishTo(ctx, v, m, a.m)
 	switch {
 	case err == nil:
-		s.observeStored(seq)
 	case jet.IsConflict(err):
 		return a.resolveConflict(ctx, now)
 	case !jet.IsRejected(err) && !jet.IsUnwritable(err):
@@ -140,20 +139,25 @@ func (a *appendOp) resolveConflict(ctx context.Context, now *volumes) (uint64, e
 	return seq, nil
 }
 
-// message returns the NATS message that appends an event to a volume.
-func message(v events.Volume, e events.Event) (*nats.Msg, error) {
-	w, err := events.Encode(e)
+// encode returns the wire form of an event. Its subject names no volume.
+func encode(e events.Event) (events.Message, error) {
+	m, err := events.Encode(e)
 	if err != nil {
-		return nil, err
+		return events.Message{}, err
 	}
 	if err := jet.CheckTokens(e.Tenant, e.About()); err != nil {
-		return nil, fmt.Errorf("append %s: %w", e.Type, err)
+		return events.Message{}, fmt.Errorf("append %s: %w", e.Type, err)
 	}
-	m := &nats.Msg{Subject: StoredSubject(v, w.Subject), Header: nats.Header(w.Header), Data: w.Body}
+	return m, nil
+}
+
+// message returns the NATS message that appends an encoded event to a volume.
+func message(v events.Volume, e events.Event, w events.Message) *nats.Msg {
+	m := &nats.Msg{Subject: StoredSubject(v, w.Subject), Header: maps.Clone(nats.Header(w.Header)), Data: w.Body}
 	if hasMsgID(e) {
 		m.Header.Set(natsjs.MsgIDHeader, e.ID)
 	}
-	return m, nil
+	return m
 }
 
 // hasMsgID reports whether an event carries a message id. Output does not, to save
@@ -161,7 +165,9 @@ func message(v events.Volume, e events.Event) (*nats.Msg, error) {
 // stored it.
 func hasMsgID(e events.Event) bool { return e.Type != events.TypeExecutionOutput }
 
-func (s *Ledger) publishTo(ctx context.Context, v volume, m *nats.Msg) (uint64, error) {
+// publishTo publishes m, which appends the encoded event w, and passes the event to the
+// followers of this process.
+func (s *Ledger) publishTo(ctx context.Context, v volume, m *nats.Msg, w events.Message) (uint64, error) {
 	ack, err := s.jet.Publish(ctx, m)
 	if err != nil {
 		return 0, err
@@ -173,7 +179,11 @@ func (s *Ledger) publishTo(ctx context.Context, v volume, m *nats.Msg) (uint64, 
 		if err := s.checkDuplicate(ctx, v, m, ack.Sequence); err != nil {
 			return 0, err
 		}
+		s.observeStored(ack.Sequence) // its bytes may be those of another try
+		return ack.Sequence, nil
 	}
+	s.advanceStored(ack.Sequence)
+	s.notifiers.announce(events.Stored{Seq: ack.Sequence, Subject: m.Subject, Header: w.Header, Body: w.Body})
 	return ack.Sequence, nil
 }
 
@@ -197,14 +207,29 @@ func (s *Ledger) checkDuplicate(ctx context.Context, v volume, m *nats.Msg, posi
 // streams, because another replica may lack the newest messages.
 func (s *Ledger) find(ctx context.Context, now *volumes, e events.Event, after uint64) (uint64, error) {
 	for _, v := range now.list[now.indexOf(after+1):] {
-		if v.removed != nil {
-			if seq := v.removed.find(e, after+1); seq != 0 {
-				return seq, nil
+		seq := uint64(0)
+		switch {
+		case v.removed != nil:
+			seq = v.removed.find(e, after+1)
+		case v.archive != nil:
+			var err error
+			if seq, err = v.archive.find(ctx, e, after+1); err != nil {
+				return 0, err
 			}
+		}
+		if seq != 0 {
+			return seq, nil
+		}
+		if v.segment() != nil {
 			continue
 		}
 		for from := max(after+1, v.first); ; {
 			seq, header, err := s.jet.NextAtLeader(ctx, v.stream(), StoredSubject(v.number, e.Subject()), from)
+			if jet.IsStreamGone(err) {
+				if now, _ := s.reloadIfGone(ctx, v, err); now.segment() != nil {
+					return s.find(ctx, s.volumes(), e, after) // it was archived or removed
+				}
+			}
 			if errors.Is(err, events.ErrNotFound) {
 				break
 			}

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -20,6 +21,49 @@ func (s *Ledger) Last(ctx context.Context, subject string) (events.Event, error)
 		return events.Event{}, fmt.Errorf("read the last event on %s: %w", subject, err)
 	}
 	return s.Decode(m)
+}
+
+// LastWithOther returns the last event on a subject, or the zero Event if there is none. It
+// also returns the position of the last event on another subject if that is newer, and 0
+// otherwise. It needs one request for each volume that it searches, and searches no volume
+// before the one that holds the last event on the first subject. It refuses subjects that are
+// patterns.
+func (s *Ledger) LastWithOther(ctx context.Context, subject, other string) (last events.Event, newer uint64, err error) {
+	if err := errors.Join(checkSubject(subject), checkSubject(other)); err != nil {
+		return events.Event{}, 0, err
+	}
+	for {
+		now := s.volumes()
+		last, newer, err = s.lastWithOther(ctx, now, subject, other)
+		if !errors.Is(err, errRemovedMeanwhile) {
+			break
+		}
+	}
+	if err != nil {
+		return events.Event{}, 0, fmt.Errorf("read the last events on %s and %s: %w", subject, other, err)
+	}
+	return last, newer, nil
+}
+
+func (s *Ledger) lastWithOther(ctx context.Context, now *volumes, subject, other string) (last events.Event, newer uint64, err error) {
+	for i := len(now.list) - 1; i >= 0 && last.Seq == 0; i-- {
+		err := s.eachLast(ctx, now, now.list[i], []string{subject, other}, func(on string, m events.Stored) error {
+			if on == other {
+				newer = max(newer, m.Seq)
+				return nil
+			}
+			var err error
+			last, err = s.Decode(m)
+			return err
+		})
+		if err != nil {
+			return events.Event{}, 0, err
+		}
+	}
+	if newer < last.Seq {
+		newer = 0
+	}
+	return last, newer, nil
 }
 
 // Next returns the first event on a subject at a position greater than after, or
@@ -61,8 +105,8 @@ func (s *Ledger) EachAbout(ctx context.Context, subject, about string, after uin
 	return s.eachOn(ctx, subject, about, after, fn)
 }
 
-// EachAboutUntil is EachAbout for the events at positions up to until. What it reads does not
-// grow with the events that follow.
+// EachAboutUntil is EachAbout for the events at positions up to until, at which the ledger
+// MUST have an event. What it reads does not grow with the events that follow.
 func (s *Ledger) EachAboutUntil(ctx context.Context, subject, about string, after, until uint64, fn func(events.Event) error) error {
 	if err := checkSubject(subject); err != nil {
 		return err
@@ -70,8 +114,17 @@ func (s *Ledger) EachAboutUntil(ctx context.Context, subject, about string, afte
 	if err := jet.CheckTokens(about); err != nil {
 		return err
 	}
-	_, err := s.forEachMessageUntil(ctx, subject, after, until, s.decoded(about, fn))
-	return err
+	add, since := s.decoded(about, fn), s.jet.Writable()
+	if !isNear(after, until) {
+		_, err := s.forEachMessageUntil(ctx, subject, after, until, add)
+		return err
+	}
+	return s.eachNear(ctx, since, after, until, func(m events.Stored) error {
+		if on, _ := events.WithoutVolume(m.Subject); on != subject {
+			return nil
+		}
+		return add(m)
+	})
 }
 
 // EachMatching calls fn for each event of all tenants on the subjects of a pattern that

@@ -52,17 +52,20 @@ func (s *Ledger) checkFollows(ctx context.Context, before, v volume, st natsjs.S
 	if openingLost && (covered || v.first == before.last+1) {
 		return nil
 	}
+	if v.number == before.number+1 && v.first == before.last+1 && v.archive != nil {
+		return nil // its opening was compared while it was a stream
+	}
 	if v.number != before.number+1 && !covered {
 		return s.damageErrorf("stream %s is missing: %s is followed by %s", (before.number + 1).Stream(), before.stream(), v.stream())
 	}
-	if st.Msgs == 0 {
+	if st.Msgs == 0 && v.archive == nil {
 		// The creation of the volume was interrupted before its first event.
 		if v.first != before.last+1 && !covered {
 			return s.damageErrorf("stream %s begins at position %d, but %s ends at %d", v.stream(), v.first, before.stream(), before.last)
 		}
 		return nil
 	}
-	m, err := s.getOne(ctx, v.stream(), jet.Request{Seq: v.first})
+	m, err := s.getWithVolumesLocked(ctx, v, jet.Request{Seq: v.first})
 	if errors.Is(err, events.ErrNotFound) {
 		return s.damageErrorf("position %d of stream %s cannot be read", v.first, v.stream())
 	}

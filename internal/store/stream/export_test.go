@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"math"
 	"testing"
 	"time"
 
@@ -20,6 +21,18 @@ func DecodeStored(m *nats.Msg) (events.Event, error) {
 	s := New(&jet.Client{}, nil, Options{})
 	return s.Decode(got)
 }
+
+// Appended is the type appended.
+type Appended struct{ k appended }
+
+// Add is the method add.
+func (k *Appended) Add(m events.Stored) { k.k.add(m) }
+
+// Take is the method take.
+func (k *Appended) Take(after uint64) (list []events.Stored, later bool) { return k.k.take(after) }
+
+// Held returns the number of kept events and the size of their bodies.
+func (k *Appended) Held() (n, size int) { return len(k.k.messages), k.k.size }
 
 // SetLimit sets the maximum size of the bodies that the tail keeps, in bytes.
 func (t *SharedTail) SetLimit(n int) { t.limit = n }
@@ -77,7 +90,7 @@ func (s *Ledger) SealingSteps() []func(context.Context) error {
 // StreamsOf returns the names of the streams of the volumes.
 func StreamsOf(t testing.TB, s *Ledger) (names []string) {
 	t.Helper()
-	numbers, err := s.volumeNumbers(t.Context())
+	numbers, _, err := s.volumeNumbers(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,3 +132,36 @@ func AwaitRequests(t testing.TB, s *Ledger, n uint64) {
 // LookForVolumes does what a follower does if no event was announced for a poll
 // interval.
 func LookForVolumes(ctx context.Context, s *Ledger) { s.refreshVolumes(ctx) }
+
+// Received returns the number of messages that the connection of a Ledger has received.
+func Received(s *Ledger) uint64 { return s.jet.Conn.Stats().InMsgs }
+
+// ArchivePartsOf returns the number of parts of the archive of a volume.
+func ArchivePartsOf(t testing.TB, s *Ledger, n events.Volume) (parts int) {
+	t.Helper()
+	_, err := s.jet.GetBatch(t.Context(), ArchiveStream, jet.Request{Seq: 1, NextBySubject: archiveSubject(n, ">"), Batch: jet.BatchMessages}, func(events.Stored) error {
+		parts++
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parts
+}
+
+// PurgeParts deletes parts of an archive.
+func PurgeParts(t testing.TB, s *Ledger, n events.Volume, pattern string) {
+	t.Helper()
+	if err := s.purgeParts(t.Context(), archiveSubject(n, pattern), math.MaxInt64); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// IsGoneAfter reports whether a request to the stream of a volume that
+// fails with err after archive has run is repeated at the archive.
+func IsGoneAfter(ctx context.Context, s *Ledger, n events.Volume, archive func(), err error) bool {
+	v := s.volumeByNumber(n)
+	archive()
+	now, rerr := s.reloadIfGone(ctx, v, err)
+	return rerr == nil && now.segment() != nil
+}

@@ -4,11 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"sync/atomic"
 	"time"
-
-	"github.com/nats-io/nats.go"
 
 	"daybook/events"
 	"daybook/internal/spans"
@@ -82,7 +78,7 @@ func (s *Ledger) readBatch(ctx context.Context, limit, maxBytes int, p *page) (h
 	i := now.indexOf(p.end + 1)
 	v := now.list[i]
 	if v.removed != nil {
-		some, left, err := s.fillFromKept(v, limit, p)
+		some, left, err := s.fillFromKept(ctx, v, limit, p)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -106,7 +102,7 @@ func (s *Ledger) readBatch(ctx context.Context, limit, maxBytes int, p *page) (h
 		p.begin, p.end = v.first-1, v.first-1
 	}
 	r := jet.Request{Seq: p.end + 1, Batch: limit, MaxBytes: maxBytes}
-	here, err = s.getBatch(ctx, v.stream(), r, func(m events.Stored) error {
+	here, err = s.getInOrder(ctx, v, r, func(m events.Stored) error {
 		if lost.Unreadable(m.Seq) {
 			return errLostNext
 		}
@@ -120,12 +116,14 @@ func (s *Ledger) readBatch(ctx context.Context, limit, maxBytes int, p *page) (h
 	})
 	if jet.IsStreamGone(err) && !v.sealed && p.end == r.Seq-1 {
 		// Another process may have sealed and removed it.
-		if s.refreshRemovals(ctx); s.volumes() != now {
+		if s.Reload(ctx); s.volumes() != now {
 			return s.readBatch(ctx, limit, maxBytes, p)
 		}
 	}
-	if v, _ := s.reloadIfRemoved(ctx, v, err); v.removed != nil && p.end == r.Seq-1 {
-		return s.readBatch(ctx, limit, maxBytes, p) // it was removed during the request
+	if jet.IsStreamGone(err) && p.end == r.Seq-1 {
+		if now, _ := s.reloadIfGone(ctx, v, err); now.segment() != nil {
+			return s.readBatch(ctx, limit, maxBytes, p) // it was archived or removed during the request
+		}
 	}
 	if errors.Is(err, errLostNext) {
 		return 0, max(s.lastStored.Load(), p.end) - p.end, nil
@@ -134,6 +132,12 @@ func (s *Ledger) readBatch(ctx context.Context, limit, maxBytes int, p *page) (h
 		return 0, 0, err
 	}
 	if v.sealed && p.end < v.last && here == 0 && p.end == p.begin {
+		if s.volumes() == now {
+			s.Reload(ctx)
+		}
+		if s.volumes() != now { // the server may have answered while it deleted the stream
+			return s.readBatch(ctx, limit, maxBytes, p)
+		}
 		return 0, 0, s.damageErrorf("the ledger has a hole: position %d cannot be read", p.end+1)
 	}
 	pending = here
@@ -141,6 +145,16 @@ func (s *Ledger) readBatch(ctx context.Context, limit, maxBytes int, p *page) (h
 		pending = known - p.end
 	}
 	return here, pending, nil
+}
+
+// getInOrder is getBatch for a volume with a stream or an archive. For an archive, it returns 0:
+// the events are not read faster in any other way.
+func (s *Ledger) getInOrder(ctx context.Context, v volume, r jet.Request, fn func(events.Stored) error) (pending uint64, err error) {
+	if v.archive == nil {
+		return s.getBatch(ctx, v.stream(), r, fn)
+	}
+	_, err = s.getBatchFromVolume(ctx, v, r, fn)
+	return 0, err
 }
 
 // errLostNext ends a page before positions that are recorded as lost.
@@ -279,7 +293,7 @@ func (s *Ledger) readPages(ctx context.Context, after uint64, form pageContent, 
 	size := 64
 	for {
 		p := newPage(form, after, size)
-		here, pending, err := s.readBatch(ctx, jet.BatchMessages, pageBytes, &p)
+		here, pending, err := s.readNext(ctx, a, &p)
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -325,6 +339,7 @@ func (s *Ledger) readPages(ctx context.Context, after uint64, form pageContent, 
 		default:
 			var announced bool
 			if announced, err = a.wait(ctx); !announced && err == nil {
+				a.isUncertain = true
 				s.refreshVolumes(ctx)
 			}
 		}
@@ -332,6 +347,35 @@ func (s *Ledger) readPages(ctx context.Context, after uint64, form pageContent, 
 			return err
 		}
 	}
+}
+
+// readNext fills an empty page with the events that follow its end: with events that this
+// process appended or, if another event comes first, with a batch of the stream. The results
+// are those of readBatch. The page stays empty if no event is known to follow.
+func (s *Ledger) readNext(ctx context.Context, a *appendNotifier, p *page) (here, pending uint64, err error) {
+	list, later := a.appended.take(p.end)
+	if len(list) == 0 && later && s.opts.Exclusive {
+		// The event before was stored by this process too, which is about to receive the
+		// acknowledgement.
+		if err := a.waitBriefly(ctx); err != nil {
+			return 0, 0, err
+		}
+		list, _ = a.appended.take(p.end)
+	}
+	for _, m := range list {
+		if err := s.add(p, m); err != nil {
+			return 0, 0, err
+		}
+	}
+	newest := a.newest.Load()
+	switch {
+	case len(list) > 0:
+		return 0, max(newest, p.end) - p.end, nil
+	case s.opts.Exclusive && newest <= p.end && !a.isUncertain:
+		return 0, 0, nil
+	}
+	a.isUncertain = false
+	return s.readBatch(ctx, jet.BatchMessages, pageBytes, p)
 }
 
 // refreshVolumes looks for a volume that another process opened. It may miss one. The
@@ -351,55 +395,3 @@ func (s *Ledger) refreshVolumes(ctx context.Context) {
 		s.jet.Warn(ctx, "cannot look for the next volume", err)
 	}
 }
-
-// appendNotifier wakes a follower when events are appended. It subscribes to the
-// messages that the stream republishes. It may miss some of them. The stream republishes
-// only stored events.
-type appendNotifier struct {
-	sub    *nats.Subscription
-	newest atomic.Uint64
-	wake   chan struct{}
-}
-
-func (s *Ledger) listen() (*appendNotifier, error) {
-	a := &appendNotifier{wake: make(chan struct{}, 1)}
-	var err error
-	a.sub, err = s.jet.Conn.Subscribe(republishedSubjects, func(m *nats.Msg) {
-		if seq, err := strconv.ParseUint(jet.DeliveryValue(m.Header, jet.HeaderSequence), 10, 64); err == nil {
-			if _, ok := events.VolumeOf(jet.DeliveryValue(m.Header, jet.HeaderStream)); !ok {
-				return
-			}
-			a.observe(seq)
-			select {
-			case a.wake <- struct{}{}:
-			default:
-			}
-		}
-	})
-	return a, err
-}
-
-func (a *appendNotifier) observe(seq uint64) {
-	for old := a.newest.Load(); seq > old; old = a.newest.Load() {
-		if a.newest.CompareAndSwap(old, seq) {
-			return
-		}
-	}
-}
-
-// wait returns when there may be new events, and reports whether an announcement came.
-func (a *appendNotifier) wait(ctx context.Context) (announced bool, err error) {
-	t := time.NewTimer(pollInterval)
-	defer t.Stop()
-	select {
-	case <-a.wake:
-		return true, nil
-	case <-t.C:
-		return false, nil
-	case <-ctx.Done():
-		return false, context.Cause(ctx)
-	}
-}
-
-// stop ends the subscription. It fails only if the connection is closed.
-func (a *appendNotifier) stop() { _ = a.sub.Unsubscribe() }

@@ -89,12 +89,12 @@ func (s *Ledger) checkTally(ctx context.Context, t *tally, now *volumes, subject
 }
 
 // addToTally adds a piece to a tally and returns damage if the server skipped messages
-// before it. position is the position before the piece. A volume that was removed during
-// the reading has fewer messages, and is not checked.
+// before it. position is the position before the piece. A volume without a stream is not
+// checked: the server counts none of its messages.
 func (s *Ledger) addToTally(t *tally, now *volumes, v volume, got int, pending uint64, subject string, position uint64) error {
 	hidden := t.add(v.number, got, pending)
 	relied := s.jet.CheckReliable(t.since) == nil && s.isCountReliable(v.stream())
-	if hidden == 0 || v.removed != nil || s.volumes() != now || !relied {
+	if hidden == 0 || v.segment() != nil || s.volumes() != now || !relied {
 		return nil
 	}
 	return s.damageErrorf("%d messages on %s up to position %d cannot be read", hidden, StoredSubject(v.number, subject), position)

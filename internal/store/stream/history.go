@@ -90,12 +90,8 @@ func (s *Ledger) execution(ctx context.Context, now *volumes, tenant, execution 
 func (s *Ledger) readEnds(ctx context.Context, now *volumes, tenant, execution string) (requested, last *events.Stored, err error) {
 	control := events.ExecSubject(tenant, execution)
 	for i := len(now.list) - 1; i >= 0 && requested == nil; i-- {
-		v := now.list[i]
-		run, exec := StoredSubject(v.number, events.RunSubject(tenant, "*", execution)), StoredSubject(v.number, control)
-		since := s.jet.Writable()
-		_, err := s.getBatchFromVolume(ctx, v, jet.Request{MultiLast: []string{run, exec}, Batch: 2}, func(m events.Stored) error {
-			// The subject of a kept event has the number of its own volume, which may be older.
-			switch subject, _ := events.WithoutVolume(m.Subject); {
+		err := s.eachLast(ctx, now, now.list[i], []string{events.RunSubject(tenant, "*", execution), control}, func(subject string, m events.Stored) error {
+			switch {
 			case subject != control:
 				requested = &m
 			case last == nil:
@@ -103,14 +99,7 @@ func (s *Ledger) readEnds(ctx context.Context, now *volumes, tenant, execution s
 			}
 			return nil
 		})
-		unsure := s.jet.CheckReliable(since)
-		switch {
-		case errors.Is(err, jet.ErrHidden) && !s.isCountReliable(v.stream()): // treated as absent
-		case errors.Is(err, jet.ErrHidden) && unsure != nil:
-			return nil, nil, unsure
-		case errors.Is(err, jet.ErrHidden):
-			return nil, nil, s.missingError(now, "the newest messages of execution %s in stream %s cannot be read", execution, v.stream())
-		case err != nil:
+		if err != nil {
 			return nil, nil, err
 		}
 	}

@@ -3,6 +3,7 @@ package stream
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"maps"
 	"slices"
 	"strings"
@@ -21,6 +22,10 @@ type keptEvents struct {
 	// the last token of subjects to the subjects: most patterns end in an id.
 	subjects map[string][]int
 	ends     map[string][]string
+}
+
+func sortBySeq(list []events.Stored) {
+	slices.SortFunc(list, func(a, b events.Stored) int { return cmp.Compare(a.Seq, b.Seq) })
 }
 
 func lastToken(subject string) string { return subject[strings.LastIndexByte(subject, '.')+1:] }
@@ -73,9 +78,8 @@ func matches(pattern, subject string) bool {
 	return slices.EqualFunc(want, have, func(w, h string) bool { return w == "*" || w == h })
 }
 
-// get returns the messages that a request selects, in order, and the number of further
-// ones.
-func (x *keptEvents) get(r jet.Request) (list []events.Stored, more int) {
+// get implements segment. It never fails.
+func (x *keptEvents) get(_ context.Context, r jet.Request) (list []events.Stored, more int, err error) {
 	from := func(all []int) []int {
 		i, _ := slices.BinarySearchFunc(all, r.Seq, func(i int, seq uint64) int { return cmp.Compare(x.list[i].Seq, seq) })
 		return all[i:]
@@ -105,7 +109,7 @@ func (x *keptEvents) get(r jet.Request) (list []events.Stored, more int) {
 	default:
 		i, exact := slices.BinarySearchFunc(x.list, r.Seq, func(m events.Stored, seq uint64) int { return cmp.Compare(m.Seq, seq) })
 		if r.Batch == 0 && !exact {
-			return nil, 0
+			return nil, 0, nil
 		}
 		for n := min(max(r.Batch, 1), len(x.list)-i); n > 0; n-- {
 			at = append(at, i)
@@ -117,12 +121,12 @@ func (x *keptEvents) get(r jet.Request) (list []events.Stored, more int) {
 	for n, i := range at {
 		m := x.list[i]
 		if size += len(m.Body); n == limit || n > 0 && r.MaxBytes > 0 && size > r.MaxBytes {
-			return list, more + len(at) - n
+			return list, more + len(at) - n, nil
 		}
 		m.Header, m.Body = maps.Clone(m.Header), bytes.Clone(m.Body) // the caller may change them
 		list = append(list, m)
 	}
-	return list, more
+	return list, more, nil
 }
 
 // find returns the position of the event with the id of e at position from or later, or

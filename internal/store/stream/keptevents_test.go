@@ -36,7 +36,7 @@ func TestKeptEvents(t *testing.T) {
 		{"the ends", jet.Request{MultiLast: []string{"ledger.0001.t.run.*.a", "ledger.0001.t.exec.a"}, Batch: 2}, []uint64{10, 50}, 0},
 		{"no more than fits", jet.Request{Seq: 1, Batch: 9, MaxBytes: 5}, []uint64{10, 20}, 4},
 	} {
-		got, more := x.get(tt.r)
+		got, more, _ := x.get(t.Context(), tt.r)
 		var seqs []uint64
 		for _, m := range got {
 			seqs = append(seqs, m.Seq)

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"daybook/events"
+	"daybook/internal/store/archive"
 	"daybook/internal/store/jet"
 )
 
@@ -55,14 +56,21 @@ type Ledger struct {
 	volumeList atomic.Pointer[volumes]
 	appendMu   sync.RWMutex
 	volumesMu  sync.Mutex
-	// removalMu is held during Remove.
+	// removalMu is held during Remove and Archive.
 	removalMu sync.Mutex
+	// archiveCache is shared by all archives.
+	archiveCache *archive.Cache
 	// lost holds the positions that are recorded as lost.
 	lost atomic.Pointer[events.Lost]
 	// lastStored is the highest position known to be stored.
 	lastStored atomic.Uint64
+	// notifiers are those of the followers of this process.
+	notifiers notifiers
 	// firstDamage is the first damage found, for Health.
 	firstDamage atomic.Pointer[error]
+	// healthy counts the calls of Health without an error, which decide the sealed stream that it
+	// queries.
+	healthy atomic.Uint64
 }
 
 // Texts stores the kept events of removed volumes.
@@ -81,7 +89,7 @@ func New(client *jet.Client, kept Texts, opts Options) *Ledger {
 	if opts.Keys == nil {
 		opts.Keys = noKeys{}
 	}
-	return &Ledger{jet: client, opts: opts, texts: kept}
+	return &Ledger{jet: client, opts: opts, texts: kept, archiveCache: archive.NewCache(archiveCacheBytes)}
 }
 
 // Open checks the volumes, creates the first one if there is none, and completes a
@@ -104,7 +112,13 @@ func (s *Ledger) damageErrorf(format string, args ...any) error {
 	return err
 }
 
+// observeStored notes that an event is stored at a position.
 func (s *Ledger) observeStored(seq uint64) {
+	s.advanceStored(seq)
+	s.notifiers.observe(seq)
+}
+
+func (s *Ledger) advanceStored(seq uint64) {
 	for old := s.lastStored.Load(); seq > old; old = s.lastStored.Load() {
 		if s.lastStored.CompareAndSwap(old, seq) {
 			return
@@ -116,32 +130,3 @@ func (s *Ledger) observeStored(seq uint64) {
 type noKeys struct{}
 
 func (noKeys) ContentKey(string) ([]byte, bool) { return nil, false }
-
-// Health returns an error if the ledger is not usable: damage was found, a connection
-// is down, or a stream does not answer or cannot be written. Otherwise it returns nil.
-func (s *Ledger) Health(ctx context.Context) error {
-	if err := s.firstDamage.Load(); err != nil {
-		return *err
-	}
-	if err := s.jet.Health(); err != nil {
-		return err
-	}
-	// Loaded before the states, which must not be older.
-	recorded := s.lastStored.Load()
-	for _, v := range s.volumes().list {
-		if v.removed != nil {
-			continue
-		}
-		info, err := s.jet.StreamInfo(ctx, v.stream())
-		if err != nil {
-			return err
-		}
-		if err := s.checkVolume(v, info.State); err != nil {
-			return err
-		}
-		if !v.sealed && !info.Config.Sealed && max(info.State.LastSeq, v.first-1) < recorded {
-			return s.damageErrorf("the ledger ends at position %d, but %d was recorded", info.State.LastSeq, recorded)
-		}
-	}
-	return nil
-}

@@ -41,7 +41,10 @@ func (s *Ledger) readLost(ctx context.Context, list []volume) error {
 	}
 	for i := len(list) - 1; i >= 0; i-- {
 		v := list[i]
-		m, err := s.getOne(ctx, v.stream(), jet.Request{Seq: v.first})
+		if v.archive != nil && !v.archive.Manifest().OpensLoss {
+			continue
+		}
+		m, err := s.getWithVolumesLocked(ctx, v, jet.Request{Seq: v.first})
 		if errors.Is(err, events.ErrNotFound) || errors.Is(err, events.ErrDamaged) {
 			continue // the checks of the volume find whether it may be missing
 		}

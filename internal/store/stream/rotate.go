@@ -244,15 +244,15 @@ func (s *Ledger) appendOpening(ctx context.Context, v volume, d *events.LedgerVo
 
 // appendVolumeEvent appends an event of a volume about itself.
 func (s *Ledger) appendVolumeEvent(ctx context.Context, v volume, e events.Event, expect string, position uint64) (uint64, error) {
-	m, err := message(v.number, e)
+	w, err := encode(e)
 	if err != nil {
 		return 0, err
 	}
+	m := message(v.number, e, w)
 	m.Header.Set(expect, strconv.FormatUint(position, 10))
 	for try := 0; ; try++ {
-		seq, err := s.publishTo(ctx, v, m)
+		seq, err := s.publishTo(ctx, v, m, w)
 		if err == nil {
-			s.observeStored(seq)
 			return seq, nil
 		}
 		if jet.IsConflict(err) || jet.IsRejected(err) || jet.IsUnwritable(err) {

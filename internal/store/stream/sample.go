@@ -23,7 +23,7 @@ func Sample(ctx context.Context, conn *jet.Conn, upTo uint64, n int) (list []eve
 		return nil, 0, err
 	}
 	s := &Ledger{jet: client}
-	numbers, err := s.volumeNumbers(ctx)
+	numbers, _, err := s.volumeNumbers(ctx)
 	if err != nil {
 		return nil, 0, err
 	}

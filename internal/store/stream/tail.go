@@ -233,27 +233,35 @@ func (t *SharedTail) next(me *tailFollower, after uint64) (p page, more <-chan s
 	for i, p := range t.pages {
 		if p.end > after {
 			p = p.from(int(max(after, p.begin)-p.begin), me.form, t.last)
-			if me.form == raw {
-				p = t.mergePages(p, t.pages[i+1:])
-			}
-			return p, nil, true, nil
+			return p.mergePages(me.form, t.pages[i+1:]), nil, true, nil
 		}
 	}
 	return page{end: after}, t.changed, true, t.err
 }
 
-// mergePages appends the following pages to a page, up to a full batch.
-func (t *SharedTail) mergePages(p page, more []page) page {
-	var list []events.Stored
-	for _, q := range more {
-		if len(p.raw)+len(q.raw) > jet.BatchMessages || q.begin != p.end {
-			break
+// mergePages returns the page with the following pages appended, in one form, up to a full
+// batch.
+func (p page) mergePages(form pageContent, more []page) page {
+	pages, size := 0, len(p.events)+len(p.raw)
+	for end := p.end; pages < len(more) && size+len(more[pages].raw) <= jet.BatchMessages && more[pages].begin == end; pages++ {
+		size, end = size+len(more[pages].raw), more[pages].end
+	}
+	if pages == 0 {
+		return p
+	}
+	// Other followers use the slices of the first page too.
+	if form == raw {
+		p.raw = append(make([]events.Stored, 0, size), p.raw...)
+	} else {
+		p.events = append(make([]events.Event, 0, size), p.events...)
+	}
+	for _, q := range more[:pages] {
+		if form == raw {
+			p.raw = append(p.raw, q.raw...)
+		} else {
+			p.events = append(p.events, q.events...)
 		}
-		if list == nil { // other followers use the first page too
-			list = append(make([]events.Stored, 0, jet.BatchMessages), p.raw...)
-		}
-		list = append(list, q.raw...)
-		p.raw, p.end = list, q.end
+		p.end = q.end
 	}
 	p.last = max(p.last, p.end)
 	return p
@@ -263,11 +271,10 @@ func (t *SharedTail) mergePages(p page, more []page) page {
 func (p page) from(n int, form pageContent, last uint64) page {
 	p.last = max(last, p.end)
 	p.begin += uint64(n)
-	if form&decoded != 0 {
-		p.events = p.events[n:]
-	}
-	if form&raw != 0 {
-		p.raw = p.raw[n:]
+	if form == raw {
+		p.raw, p.events = p.raw[n:], nil
+	} else {
+		p.events, p.raw = p.events[n:], nil
 	}
 	return p
 }

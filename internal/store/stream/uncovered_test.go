@@ -159,7 +159,7 @@ func TestReadersTrimAttributes(t *testing.T) {
 	e.RecordVersion = 1
 	publish(t, js, e, map[string][]string{"ce-subject": {id + " "}, "ce-type": {string(e.Type) + "\t"}})
 	var list []events.Event
-	err := s.ExecutionEvents(t.Context(), tenant, id, func(e events.Event) error {
+	err := s.ExecutionEvents(t.Context(), tenant, id, 0, func(e events.Event) error {
 		list = append(list, e)
 		return nil
 	})

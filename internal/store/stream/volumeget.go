@@ -2,34 +2,41 @@ package stream
 
 import (
 	"context"
+	"errors"
 
 	"daybook/events"
 	"daybook/internal/store/jet"
 )
 
-// getFromVolume is getOne for a volume that may be removed, also during the call.
+// getFromVolume is getOne for a volume whose stream may be removed, also during the call.
 func (s *Ledger) getFromVolume(ctx context.Context, v volume, r jet.Request) (events.Stored, error) {
-	if v.removed == nil {
+	if v.segment() == nil {
 		m, err := s.getOne(ctx, v.stream(), r)
-		if v, err = s.reloadIfRemoved(ctx, v, err); v.removed == nil {
-			return m, err
+		if v, err = s.reloadIfGone(ctx, v, err); v.segment() == nil {
+			if v = s.switched(v, err); v.segment() == nil {
+				return m, err
+			}
 		}
 	}
-	if list, _ := v.removed.get(r); len(list) > 0 {
+	list, _, err := v.segment().get(ctx, r)
+	switch {
+	case err != nil:
+		return events.Stored{}, err
+	case len(list) > 0:
 		return list[0], nil
 	}
 	return events.Stored{}, events.ErrNotFound
 }
 
-// GetIn returns one message of a volume, or events.ErrNotFound. The volume may be
-// removed, also during the call.
+// GetIn returns one message of a volume, or events.ErrNotFound. The stream of the volume
+// may be removed, also during the call.
 func (s *Ledger) GetIn(ctx context.Context, n events.Volume, r jet.Request) (events.Stored, error) {
 	return s.getFromVolume(ctx, s.volumeByNumber(n), r)
 }
 
 // GetBatchIn requests many messages of a volume and calls fn for each, in order of
-// position. It returns how many more there are. The volume may be removed, also during
-// the call.
+// position. It returns how many more there are. The stream of the volume may be removed,
+// also during the call.
 func (s *Ledger) GetBatchIn(ctx context.Context, n events.Volume, r jet.Request, fn func(m events.Stored) error) (pending uint64, err error) {
 	return s.getBatchFromVolume(ctx, s.volumeByNumber(n), r, fn)
 }
@@ -37,17 +44,17 @@ func (s *Ledger) GetBatchIn(ctx context.Context, n events.Volume, r jet.Request,
 // getWithVolumesLocked is getFromVolume for callers that hold volumesMu; no volume can
 // be removed during the call.
 func (s *Ledger) getWithVolumesLocked(ctx context.Context, v volume, r jet.Request) (events.Stored, error) {
-	if v.removed == nil {
+	if v.segment() == nil {
 		return s.getOne(ctx, v.stream(), r)
 	}
 	return s.getFromVolume(ctx, v, r)
 }
 
-// getBatchFromVolume is getBatch for a volume that may be removed, also during the
+// getBatchFromVolume is getBatch for a volume whose stream may be removed, also during the
 // call. If it is removed after some messages were read, getBatchFromVolume returns an
-// error.
+// error. For a volume without a stream, pending may be too low, but not 0.
 func (s *Ledger) getBatchFromVolume(ctx context.Context, v volume, r jet.Request, fn func(m events.Stored) error) (pending uint64, err error) {
-	if v.removed == nil {
+	if v.segment() == nil {
 		some := false
 		pending, err := s.getBatch(ctx, v.stream(), r, func(m events.Stored) error {
 			some = true
@@ -56,11 +63,16 @@ func (s *Ledger) getBatchFromVolume(ctx context.Context, v volume, r jet.Request
 		if some {
 			return pending, err
 		}
-		if v, err = s.reloadIfRemoved(ctx, v, err); v.removed == nil {
-			return pending, err
+		if v, err = s.reloadIfGone(ctx, v, err); v.segment() == nil {
+			if v = s.switched(v, events.ErrNotFound); v.segment() == nil {
+				return pending, err
+			}
 		}
 	}
-	list, more := v.removed.get(r)
+	list, more, err := v.segment().get(ctx, r)
+	if err != nil {
+		return 0, err
+	}
 	for _, m := range list {
 		if err := fn(m); err != nil {
 			return 0, err
@@ -69,16 +81,32 @@ func (s *Ledger) getBatchFromVolume(ctx context.Context, v volume, r jet.Request
 	return uint64(more), nil
 }
 
-// reloadIfRemoved returns the current state of a volume if err shows that its stream
-// was removed. Otherwise it returns its arguments.
-func (s *Ledger) reloadIfRemoved(ctx context.Context, v volume, err error) (volume, error) {
-	if !jet.IsStreamGone(err) || v.number >= s.volumes().active().number {
-		return v, err // only sealed volumes are removed; v.sealed may be out of date
+// switched returns the current state of a volume if err is events.ErrNotFound: a server that is
+// deleting a stream may answer that it holds no message. Otherwise it returns v.
+func (s *Ledger) switched(v volume, err error) volume {
+	if !errors.Is(err, events.ErrNotFound) {
+		return v
 	}
-	if now := s.volumes().list[0]; now.removed == nil || now.number < v.number {
-		s.refreshRemovals(ctx) // another process may have removed it
+	if now := s.volumeByNumber(v.number); now.segment() != nil {
+		return now
 	}
-	if now := s.volumes().list[0]; now.removed != nil && now.number >= v.number {
+	return v
+}
+
+// reloadIfGone returns the current state of a volume if err shows that its stream was
+// deleted, because the volume was archived or removed. Otherwise it returns its arguments.
+// A server that deletes a stream while it receives a request for it may never answer.
+func (s *Ledger) reloadIfGone(ctx context.Context, v volume, err error) (volume, error) {
+	isUnanswered := ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded)
+	if !jet.IsStreamGone(err) && !isUnanswered || v.number >= s.volumes().active().number {
+		return v, err // the stream of the active volume stays; v.sealed may be out of date
+	}
+	now := s.volumeByNumber(v.number)
+	if now.segment() == nil {
+		s.Reload(ctx) // another process may have archived or removed it
+		now = s.volumeByNumber(v.number)
+	}
+	if now.segment() != nil {
 		return now, nil
 	}
 	return v, err

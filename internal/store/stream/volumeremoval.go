@@ -8,8 +8,6 @@ import (
 	"slices"
 	"time"
 
-	natsjs "github.com/nats-io/nats.go/jetstream"
-
 	"daybook/events"
 	"daybook/internal/store/jet"
 )
@@ -44,7 +42,7 @@ func (s *Ledger) Removable(ctx context.Context, n events.Volume) (events.VolumeI
 	case n > v.number:
 		return events.VolumeInfo{}, none, notRemovable(n, "volume %d is older; remove the oldest volume first", v.number)
 	}
-	info, err := s.jet.StreamInfo(ctx, v.stream())
+	info, err := s.volumeInfo(ctx, v)
 	if err != nil {
 		return events.VolumeInfo{}, none, err
 	}
@@ -56,9 +54,8 @@ func (s *Ledger) Removable(ctx context.Context, n events.Volume) (events.VolumeI
 	if !ok || d.Closing == nil {
 		return events.VolumeInfo{}, none, notRemovable(n, "it was sealed without a checkpoint, so its content could not be verified after the removal")
 	}
-	return events.VolumeInfo{
-		Number: v.number, First: v.first, Last: v.last, Bytes: info.State.Bytes, Sealed: true, Began: info.State.FirstTime, Ended: info.State.LastTime,
-	}, *d.Closing, nil
+	info.Sealed = true
+	return info, *d.Closing, nil
 }
 
 // RemoveOptions selects the volume to remove and the events of it to keep.
@@ -174,69 +171,54 @@ func (s *Ledger) switchToKeptEvents(x *keptEvents) {
 	s.setVolumes(list)
 }
 
-// adoptVolumes does the same as switchToKeptEvents in a process that does not know the
-// volumes after the removed ones yet: it opens them. numbers are the numbers of all
-// streams. The caller must hold volumesMu.
-func (s *Ledger) adoptVolumes(ctx context.Context, x *keptEvents, numbers []events.Volume) error {
-	list := []volume{removedVolume(x)}
-	for i, n := range numbers {
-		if n <= x.removed.Volume {
-			continue
-		}
-		v, state, err := s.openVolume(ctx, n)
-		if err != nil {
-			return err
-		}
-		if i < len(numbers)-1 {
-			v.last, v.ended = max(state.LastSeq, v.first-1), state.LastTime
-		}
-		list = append(list, v)
-	}
-	if len(list) == 1 {
-		return fmt.Errorf("no stream follows volume %d, which was removed", x.removed.Volume)
-	}
-	s.setVolumes(list)
-	return nil
-}
-
 func removedVolume(x *keptEvents) volume {
 	return volume{number: x.removed.Volume, first: 1, last: x.removed.Last, sealed: true, ended: x.removed.Ended.Time, removed: x}
 }
 
-// finishRemoval deletes the streams of volumes whose removal is recorded.
+// finishRemoval deletes the streams and archives of volumes whose removal is recorded. The
+// archives of the volumes before the last one were deleted with them, or by the start after that.
 func (s *Ledger) finishRemoval(ctx context.Context) error {
 	oldest := s.volumes().list[0]
 	if oldest.removed == nil {
 		return nil
 	}
-	numbers, err := s.volumeNumbers(ctx)
+	numbers, archives, err := s.volumeNumbers(ctx)
 	if err != nil {
 		return err
 	}
-	if numbers[0] > oldest.number {
+	if numbers[0] <= oldest.number {
+		numbers = slices.DeleteFunc(numbers, func(n events.Volume) bool { return n > oldest.number })
+		if err := s.deleteStreams(ctx, numbers...); err != nil {
+			return err
+		}
+		if err := s.jet.Sync(); err != nil {
+			return err
+		}
+	}
+	if !archives {
 		return nil
 	}
-	js, done, err := s.adminConn()
-	if err != nil {
-		return err
+	// After the stream is deleted, no other process begins to archive it.
+	if err := s.purgeArchive(ctx, oldest.number); err != nil {
+		return fmt.Errorf("remove the archive of volume %d: %w", oldest.number, err)
 	}
-	defer done()
-	for _, n := range numbers {
-		if n > oldest.number {
-			break
-		}
-		if err := js.DeleteStream(ctx, n.Stream()); err != nil && !errors.Is(err, natsjs.ErrStreamNotFound) {
-			return fmt.Errorf("remove stream %s: %w", n.Stream(), err)
-		}
-	}
-	return s.jet.Sync()
+	return nil
 }
 
 // findRemoved returns the removed volumes, which one volume stands for, according to the
-// newest event that records a removal. It returns nil if there is no such event.
-func (s *Ledger) findRemoved(ctx context.Context, numbers []events.Volume) (*volume, error) {
-	for _, n := range slices.Backward(numbers) {
-		m, err := s.jet.Get(ctx, n.Stream(), jet.Request{LastBySubject: StoredSubject(n, events.RemovalSubject(events.LedgerTenant))})
+// newest event that records a removal. It returns nil if there is no such event. list holds
+// the volumes with a stream or an archive.
+func (s *Ledger) findRemoved(ctx context.Context, list []volume) (*volume, error) {
+	for _, v := range slices.Backward(list) {
+		r := jet.Request{LastBySubject: StoredSubject(v.number, events.RemovalSubject(events.LedgerTenant))}
+		if v.archive != nil {
+			at := v.archive.Manifest().RemovalAt
+			if at == 0 {
+				continue
+			}
+			r = jet.Request{Seq: at}
+		}
+		m, err := s.getUnchecked(ctx, v, r)
 		if errors.Is(err, events.ErrNotFound) || jet.IsStreamGone(err) {
 			// The volume records no removal. If its stream is damaged or is not of a ledger,
 			// other checks report that.
@@ -250,8 +232,8 @@ func (s *Ledger) findRemoved(ctx context.Context, numbers []events.Volume) (*vol
 			return nil, err
 		}
 		d, ok := e.Data.(*events.LedgerVolumeRemoved)
-		if !ok || d.Volume < 1 || d.Volume >= n || d.Last >= e.Seq || d.Last > math.MaxInt64 {
-			return nil, s.damageErrorf("event %d (%s) in volume %d does not describe a valid removal", e.Seq, e.Type, n)
+		if !ok || d.Volume < 1 || d.Volume >= v.number || d.Last >= e.Seq || d.Last > math.MaxInt64 {
+			return nil, s.damageErrorf("event %d (%s) in volume %d does not describe a valid removal", e.Seq, e.Type, v.number)
 		}
 		// The kept events are usually in memory already.
 		if now := s.volumeList.Load(); now != nil && now.list[0].removed != nil && now.list[0].removed.removed.Seq == e.Seq {
@@ -265,6 +247,14 @@ func (s *Ledger) findRemoved(ctx context.Context, numbers []events.Volume) (*vol
 		return &v, nil
 	}
 	return nil, nil
+}
+
+// getUnchecked returns one message of a volume, also if the stream is known to lack others.
+func (s *Ledger) getUnchecked(ctx context.Context, v volume, r jet.Request) (events.Stored, error) {
+	if v.archive == nil {
+		return s.jet.Get(ctx, v.stream(), r)
+	}
+	return s.getFromVolume(ctx, v, r)
 }
 
 func (s *Ledger) loadKeptEvents(ctx context.Context, d *events.LedgerVolumeRemoved) ([]events.Stored, error) {
@@ -291,54 +281,53 @@ func (s *Ledger) loadKeptEvents(ctx context.Context, d *events.LedgerVolumeRemov
 	return list, nil
 }
 
-// refreshRemovals looks for a removal by another process. It may miss one: an unchanged
-// list of volumes does not prove that there was none.
-func (s *Ledger) refreshRemovals(ctx context.Context) {
+// Reload looks whether another process archived or removed volumes. It may miss one: an
+// unchanged list of volumes does not prove that there was none.
+func (s *Ledger) Reload(ctx context.Context) {
 	now := s.volumes()
 	// Rotate holds volumesMu while it waits for running appends, and the caller may be in
 	// one of them. Therefore the tries are bounded.
 	for try := 0; !s.volumesMu.TryLock(); try++ {
-		if s.volumes() != now || try == maxRefreshTries || jet.Wait(ctx, lagPause) != nil {
+		if s.volumes() != now || try == maxReloadTries || jet.Wait(ctx, lagPause) != nil {
 			return
 		}
 	}
 	defer s.volumesMu.Unlock()
-	err := s.followRemoval(ctx)
-	if err != nil && ctx.Err() == nil {
-		s.jet.Options.Logger.WarnContext(ctx, "cannot look for removed volumes", "err", err)
+	if err := s.reloadLocked(ctx); err != nil && ctx.Err() == nil {
+		s.jet.Options.Logger.WarnContext(ctx, "cannot look for archived and removed volumes", "err", err)
 	}
 }
 
-// followRemoval applies a removal by another process, if there is one. The caller must
-// hold volumesMu.
-func (s *Ledger) followRemoval(ctx context.Context) error {
-	numbers, err := s.volumeNumbers(ctx)
+// reloadLocked is Reload for a caller that holds volumesMu.
+func (s *Ledger) reloadLocked(ctx context.Context) error {
+	list, err := s.findVolumes(ctx)
 	if err != nil {
 		return err
 	}
-	v, err := s.findRemoved(ctx, numbers)
-	known := s.volumes()
-	switch {
-	case err != nil || v == nil:
-		return err
-	case known.list[0].removed != nil && v.removed.removed.Seq <= known.list[0].removed.removed.Seq:
-		return nil // v is not newer; it is older if the stream with the newest removal is missing
-	case v.number < known.active().number:
-		s.switchToKeptEvents(v.removed)
-		return nil
-	default: // this process does not know the following volumes yet
-		return s.adoptVolumes(ctx, v.removed, numbers)
+	now := s.volumes()
+	if removed := now.list[0].removed; removed != nil && (len(list) == 0 || list[0].removed == nil || list[0].removed.removed.Seq < removed.removed.Seq) {
+		return nil // the stream with the newest removal is missing
 	}
+	if len(list) > 0 && list[len(list)-1].number < now.active().number {
+		return nil // the newest stream is missing
+	}
+	if len(list) > 0 && !slices.EqualFunc(list, now.list, sameVolume) {
+		s.setVolumes(list)
+	}
+	return nil
 }
 
-// maxRefreshTries bounds the tries of refreshRemovals to lock volumesMu.
-const maxRefreshTries = 100
+// maxReloadTries bounds the tries of Reload to lock volumesMu.
+const maxReloadTries = 100
 
 // fillFromKept adds to an empty page the kept events that follow its end. It reports
 // whether there are any, and how many more follow those in the page. If there are none, it
 // moves the page, which stays empty, to the end of the last removed volume.
-func (s *Ledger) fillFromKept(v volume, limit int, p *page) (some bool, left uint64, err error) {
-	list, more := v.removed.get(jet.Request{Seq: p.end + 1, Batch: limit, MaxBytes: jet.BatchBytes})
+func (s *Ledger) fillFromKept(ctx context.Context, v volume, limit int, p *page) (some bool, left uint64, err error) {
+	list, more, err := v.removed.get(ctx, jet.Request{Seq: p.end + 1, Batch: limit, MaxBytes: jet.BatchBytes})
+	if err != nil {
+		return false, 0, err
+	}
 	for _, m := range list {
 		p.skip = m.Seq - 1 - p.end
 		if err := s.add(p, m); err != nil {
@@ -365,5 +354,5 @@ func (s *Ledger) Removed() events.Removal {
 }
 
 func sameVolume(a, b volume) bool {
-	return a.number == b.number && a.first == b.first && a.last == b.last && a.sealed == b.sealed && a.removed == b.removed
+	return a.number == b.number && a.first == b.first && a.last == b.last && a.sealed == b.sealed && a.removed == b.removed && a.archive == b.archive
 }

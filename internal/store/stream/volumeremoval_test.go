@@ -166,7 +166,7 @@ func TestExecutionOfAnOlderRemovedVolume(t *testing.T) {
 				t.Errorf("after %d removals the request that waits is at %v, error %v", n+1, positions(list), err)
 			}
 			var all []events.Event
-			err := s.ExecutionEvents(t.Context(), tenant, kept, func(e events.Event) error {
+			err := s.ExecutionEvents(t.Context(), tenant, kept, 0, func(e events.Event) error {
 				all = append(all, e)
 				return nil
 			})

@@ -24,11 +24,31 @@ type volume struct {
 	// ended is the time of its last event, once it is sealed.
 	ended time.Time
 	// removed, if set, holds the kept events of this volume and all before it, which are
-	// removed. first is then 1, and there is no stream.
+	// removed. first is then 1. archive, if set, holds the events of the volume. With either,
+	// the volume is read from there and not from a stream.
 	removed *keptEvents
+	archive *archived
 }
 
 func (v volume) stream() string { return v.number.Stream() }
+
+// segment answers the requests for a volume that is not read from a stream.
+type segment interface {
+	// get returns the messages that a request selects, in order, and the least number of
+	// further ones.
+	get(ctx context.Context, r jet.Request) (list []events.Stored, more int, err error)
+}
+
+// segment returns nil for a volume that is read from its stream.
+func (v volume) segment() segment {
+	switch {
+	case v.removed != nil:
+		return v.removed
+	case v.archive != nil:
+		return v.archive
+	}
+	return nil
+}
 
 // volumes lists all volumes, oldest first. There is at least one. Only the last one
 // takes appends. A list is never changed, only replaced.
@@ -63,7 +83,7 @@ func (s *Ledger) setVolumes(list []volume) {
 		if s.opts.OnVolumeOpened == nil {
 			break
 		}
-		if v.removed != nil {
+		if v.segment() != nil {
 			continue
 		}
 		if err := s.opts.OnVolumeOpened(v.stream()); err != nil {
@@ -88,7 +108,7 @@ func (s *Ledger) refreshLocked(ctx context.Context) error {
 	now := s.volumes()
 	info, err := s.jet.StreamInfo(ctx, now.active().stream())
 	if jet.IsStreamGone(err) { // another process may have sealed and removed it
-		if followed := s.followRemoval(ctx); followed != nil || s.volumes() == now {
+		if followed := s.reloadLocked(ctx); followed != nil || s.volumes() == now {
 			return errors.Join(err, followed)
 		}
 		return nil
@@ -118,6 +138,11 @@ func (s *Ledger) refreshLocked(ctx context.Context) error {
 func (s *Ledger) openVolumes(ctx context.Context) (made bool, err error) {
 	s.volumesMu.Lock()
 	defer s.volumesMu.Unlock()
+	if a := s.opts.Accept; a != nil {
+		if err := s.reindexArchives(ctx, a.Volume-1); err != nil {
+			return false, err
+		}
+	}
 	list, err := s.findVolumes(ctx)
 	if err != nil {
 		return false, err
@@ -146,9 +171,6 @@ func (s *Ledger) openVolumes(ctx context.Context) (made bool, err error) {
 		}
 		made = made || changed
 	}
-	for i := range list[:len(list)-1] {
-		list[i].sealed = true // or at least no process writes to it now
-	}
 	s.setVolumes(list)
 	if removed := list[0].removed; !s.jet.Options.ReadExisting && removed != nil && (s.opts.MayDelete == nil || s.opts.MayDelete(removed.removed)) {
 		if err := s.finishRemoval(ctx); err != nil {
@@ -161,33 +183,21 @@ func (s *Ledger) openVolumes(ctx context.Context) (made bool, err error) {
 // findVolumes lists the volumes and checks that each is intact and continues the one
 // before it.
 func (s *Ledger) findVolumes(ctx context.Context) ([]volume, error) {
-	numbers, err := s.volumeNumbers(ctx)
+	found, states, err := s.listVolumes(ctx)
 	if err != nil {
 		return nil, err
 	}
-	list := make([]volume, 0, len(numbers)+1)
-	removed, err := s.findRemoved(ctx, numbers)
+	list := make([]volume, 0, len(found)+1)
+	removed, err := s.findRemoved(ctx, found)
 	switch {
 	case err != nil:
 		return nil, err
 	case removed != nil:
 		list = append(list, *removed)
-		numbers = slices.DeleteFunc(numbers, func(n events.Volume) bool { return n <= removed.number })
-		if len(numbers) == 0 {
+		found = slices.DeleteFunc(found, func(v volume) bool { return v.number <= removed.number })
+		if len(found) == 0 {
 			return nil, s.damageErrorf("stream %s is missing; it follows the removed volumes", (removed.number + 1).Stream())
 		}
-	}
-	states := make(map[events.Volume]natsjs.StreamState, len(numbers))
-	found := make([]volume, 0, len(numbers))
-	for i, number := range numbers {
-		v, st, err := s.openVolume(ctx, number)
-		if err != nil {
-			return nil, err
-		}
-		if i < len(numbers)-1 {
-			v.last, v.ended = max(st.LastSeq, v.first-1), st.LastTime
-		}
-		found, states[number] = append(found, v), st
 	}
 	if err := s.readLost(ctx, found); err != nil {
 		return nil, err
@@ -199,8 +209,10 @@ func (s *Ledger) findVolumes(ctx context.Context) ([]volume, error) {
 	}
 	for _, v := range found {
 		st := states[v.number]
-		if err := s.checkVolume(v, st); err != nil {
-			return nil, err
+		if v.archive == nil {
+			if err := s.checkVolume(v, st); err != nil {
+				return nil, err
+			}
 		}
 		if len(list) > 0 {
 			if err := s.checkSuccession(ctx, list[len(list)-1], v, st); err != nil {
@@ -208,26 +220,91 @@ func (s *Ledger) findVolumes(ctx context.Context) ([]volume, error) {
 			}
 		}
 		list = append(list, v)
-		s.observeStored(st.LastSeq)
+		s.observeStored(max(st.LastSeq, v.last))
 	}
 	return list, nil
 }
 
+// listVolumes returns the volumes that have a stream or an archive, and the states of the
+// streams, without checks. A volume with both is read from its stream: its archive may be
+// incomplete.
+func (s *Ledger) listVolumes(ctx context.Context) (list []volume, states map[events.Volume]natsjs.StreamState, err error) {
+	numbers, archives, err := s.volumeNumbers(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	newest := events.Volume(0)
+	if len(numbers) > 0 {
+		newest = numbers[len(numbers)-1]
+	}
+	if a := s.opts.Accept; a != nil {
+		newest = max(newest, a.Volume-1)
+	}
+	states = make(map[events.Volume]natsjs.StreamState, len(numbers))
+	for n := events.Volume(1); n <= newest; n++ {
+		if _, ok := slices.BinarySearch(numbers, n); !ok {
+			if !archives {
+				continue
+			}
+			a, err := s.knownArchive(ctx, n)
+			if errors.Is(err, events.ErrNotFound) {
+				continue // the volume was removed or is missing
+			}
+			if err != nil {
+				return nil, nil, err
+			}
+			list = append(list, archivedVolume(a))
+			continue
+		}
+		v, st, err := s.openVolume(ctx, n)
+		if jet.IsStreamGone(err) && n < newest {
+			// Another process deleted the stream since they were listed.
+			if a, aerr := s.openArchive(ctx, n); aerr == nil {
+				list = append(list, archivedVolume(a))
+				continue
+			}
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		if n < newest { // sealed, or at least no process writes to it now
+			v.sealed, v.last, v.ended = true, max(st.LastSeq, v.first-1), st.LastTime
+		}
+		list, states[n] = append(list, v), st
+	}
+	if len(list) == 0 && archives && s.opts.Accept == nil {
+		return nil, nil, s.damageErrorf("all streams of the ledger are missing, but there are archives of volumes")
+	}
+	return list, states, nil
+}
+
+// knownArchive is openArchive for a volume whose archive may be open already.
+func (s *Ledger) knownArchive(ctx context.Context, n events.Volume) (*archived, error) {
+	if now := s.volumeList.Load(); now != nil {
+		for _, v := range now.list {
+			if v.number == n && v.archive != nil {
+				return v.archive, nil
+			}
+		}
+	}
+	return s.openArchive(ctx, n)
+}
+
 // volumeNumbers returns the numbers of the volumes whose streams exist, in ascending
-// order.
-func (s *Ledger) volumeNumbers(ctx context.Context) ([]events.Volume, error) {
-	var numbers []events.Volume
+// order, and whether there may be archives.
+func (s *Ledger) volumeNumbers(ctx context.Context) (numbers []events.Volume, archives bool, err error) {
 	names := s.jet.JS.StreamNames(ctx)
 	for name := range names.Name() {
 		if v, ok := events.VolumeOf(name); ok {
 			numbers = append(numbers, v)
 		}
+		archives = archives || name == ArchiveStream
 	}
 	if err := names.Err(); err != nil && !errors.Is(err, natsjs.ErrEndOfData) {
-		return nil, fmt.Errorf("list the volumes of the ledger: %w", err)
+		return nil, false, fmt.Errorf("list the volumes of the ledger: %w", err)
 	}
 	slices.Sort(numbers)
-	return numbers, nil
+	return numbers, archives, nil
 }
 
 // openVolume checks the configuration of an existing volume and returns its state.
@@ -265,7 +342,7 @@ func (s *Ledger) LastSeq(ctx context.Context) (uint64, error) {
 		v := s.volumes().active()
 		info, err := s.jet.StreamInfo(ctx, v.stream())
 		if jet.IsStreamGone(err) {
-			if s.refreshRemovals(ctx); s.volumes().active().number != v.number {
+			if s.Reload(ctx); s.volumes().active().number != v.number {
 				continue
 			}
 		}
@@ -293,16 +370,31 @@ func (s *Ledger) Volumes(ctx context.Context) ([]events.VolumeInfo, error) {
 		if v.removed != nil {
 			continue
 		}
-		info, err := s.jet.StreamInfo(ctx, v.stream())
+		info, err := s.volumeInfo(ctx, v)
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, events.VolumeInfo{
-			Number: v.number, First: v.first, Last: max(info.State.LastSeq, v.first-1), Bytes: info.State.Bytes, Sealed: info.Config.Sealed,
-			Began: info.State.FirstTime, Ended: info.State.LastTime,
-		})
+		list = append(list, info)
 	}
 	return list, nil
+}
+
+// volumeInfo describes a volume that is not removed.
+func (s *Ledger) volumeInfo(ctx context.Context, v volume) (events.VolumeInfo, error) {
+	if v.archive != nil {
+		return v.archive.info(), nil
+	}
+	info, err := s.jet.StreamInfo(ctx, v.stream())
+	if now, rerr := s.reloadIfGone(ctx, v, err); rerr == nil && now.archive != nil {
+		return now.archive.info(), nil
+	}
+	if err != nil {
+		return events.VolumeInfo{}, err
+	}
+	return events.VolumeInfo{
+		Number: v.number, First: v.first, Last: max(info.State.LastSeq, v.first-1), Bytes: info.State.Bytes, Subjects: info.State.NumSubjects, Sealed: info.Config.Sealed,
+		Began: info.State.FirstTime, Ended: info.State.LastTime,
+	}, nil
 }
 
 // LiveVolume is a volume that has a stream.
@@ -321,7 +413,7 @@ func (v volume) live() LiveVolume { return LiveVolume{Number: v.number, First: v
 func (s *Ledger) Live() (list []LiveVolume, active LiveVolume) {
 	now := s.volumes()
 	for _, v := range now.list {
-		if v.removed == nil {
+		if v.segment() == nil {
 			list = append(list, v.live())
 		}
 	}
@@ -333,15 +425,15 @@ func (s *Ledger) Active() LiveVolume { return s.volumes().active().live() }
 
 // IsLive reports whether a volume is known to have a stream.
 func (s *Ledger) IsLive(n events.Volume) bool {
-	return slices.ContainsFunc(s.volumes().list, func(v volume) bool { return v.number == n && v.removed == nil })
+	return slices.ContainsFunc(s.volumes().list, func(v volume) bool { return v.number == n && v.segment() == nil })
 }
 
-// LiveAt returns the volume that holds a position. It returns false if the volume is
-// removed.
+// LiveAt returns the volume that holds a position. It returns false if the volume has no
+// stream.
 func (s *Ledger) LiveAt(position uint64) (LiveVolume, bool) {
 	now := s.volumes()
 	v := now.list[now.indexOf(position)]
-	return v.live(), position >= v.first && v.removed == nil
+	return v.live(), position >= v.first && v.segment() == nil
 }
 
 // volumeByNumber returns a volume in its current state. For a removed one it returns the

@@ -63,11 +63,15 @@ type Stream struct {
 	// not read. Bytes is the number of bytes read.
 	Blocks, Skipped int
 	Bytes           int64
+	// Checked are the blocks without a fault, by name, also those that were not read because
+	// Options.Checked has them.
+	Checked map[string]CheckedBlock
 }
 
 // Options limit a Check. The zero value reads everything.
 type Options struct {
-	// Newest is how many of the newest bytes of each stream are read. 0 means all.
+	// Newest is how many of the newest bytes of each stream are read, without those that need not
+	// be read because of Checked. 0 means all.
 	Newest int64
 	// Names, if set, selects the streams to read.
 	Names func(stream string) bool
@@ -75,9 +79,15 @@ type Options struct {
 	SkipNewest bool
 	// IsValid, if set, reports whether a readable record is the one that was written.
 	IsValid func(stream string, r Record) bool
+	// Checked are blocks that are not read unless they have changed. Their records are not passed
+	// to IsValid and OnRecord.
+	Checked Checked
 	// OnRecord, if set, is called with every intact record. It MUST NOT keep or change the
 	// slices of the record.
 	OnRecord func(stream string, r Record)
+	// OnDeleted, if set, is called with the position of every deleted message, possibly more
+	// than once. OnRecord may have been called with the message before.
+	OnDeleted func(stream string, seq uint64)
 	// Pace, if set, is called with the size in bytes of each block before it is read.
 	Pace func(ctx context.Context, bytes int64) error
 	// Settle, if set, waits until a running server has completed the change of a volume: it writes the
@@ -168,8 +178,12 @@ func checkStream(ctx context.Context, dir, name string, opts Options) (Stream, e
 		blocks = blocks[:len(blocks)-1]
 	}
 	s.Blocks = len(blocks)
-	for left := size(blocks); opts.Newest > 0 && left > opts.Newest && s.Skipped < len(blocks)-1; s.Skipped++ {
-		left -= blocks[s.Skipped].size
+	left := int64(0) // bytes to read
+	for _, b := range blocks {
+		left += opts.toRead(name, b)
+	}
+	for ; opts.Newest > 0 && left > opts.Newest && s.Skipped < len(blocks)-1; s.Skipped++ {
+		left -= opts.toRead(name, blocks[s.Skipped])
 	}
 	if s.Skipped > 0 {
 		if err := s.readOpening(filepath.Join(dir, at, blocksDir, blocks[0].name), blocks[0].number); err != nil {
@@ -177,7 +191,18 @@ func checkStream(ctx context.Context, dir, name string, opts Options) (Stream, e
 		}
 	}
 	var buf []byte // reused for all blocks, which have up to 8 MiB each
+	s.Checked = make(map[string]CheckedBlock, len(blocks))
 	for i, b := range blocks[s.Skipped:] {
+		if c, ok := opts.Checked.find(name, b); ok {
+			if s.First == 0 && s.Skipped == 0 && c.First > 0 {
+				if err := s.readOpening(filepath.Join(dir, at, blocksDir, b.name), b.number); err != nil {
+					return s, err
+				}
+			}
+			s.add(c)
+			s.Checked[b.name] = c
+			continue
+		}
 		if opts.Pace != nil {
 			if err := opts.Pace(ctx, b.size); err != nil {
 				return s, err
@@ -195,8 +220,17 @@ func checkStream(ctx context.Context, dir, name string, opts Options) (Stream, e
 			return s, err
 		}
 		buf = raw
-		if err := s.readBlock(file, raw, b, !opts.SkipNewest && s.Skipped+i == len(blocks)-1, opts); err != nil {
+		got, err := readBlock(name, file, raw, b, s.Last, !opts.SkipNewest && s.Skipped+i == len(blocks)-1, opts)
+		if err != nil {
 			return s, err
+		}
+		s.Bytes += int64(len(raw))
+		if s.First == 0 && s.Skipped == 0 && got.First > 0 {
+			s.Opening = got.opening
+		}
+		s.add(got.CheckedBlock)
+		if s.Faults = append(s.Faults, got.faults...); len(got.faults) == 0 {
+			s.Checked[b.name] = got.CheckedBlock
 		}
 	}
 	return s, nil
@@ -218,53 +252,50 @@ func readInto(buf []byte, path string) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// readBlock adds the records and faults of a block with the content raw.
-func (s *Stream) readBlock(file string, raw []byte, b block, newest bool, opts Options) error {
-	s.Bytes += int64(len(raw))
+// blockContent is the content of one block.
+type blockContent struct {
+	CheckedBlock
+	faults []Corruption
+	// opening is the first message, in memory of its own.
+	opening Record
+}
+
+// readBlock reads a block with the content raw. after is the position before the block.
+func readBlock(stream, file string, raw []byte, b block, after uint64, newest bool, opts Options) (blockContent, error) {
+	c := blockContent{CheckedBlock: CheckedBlock{Size: b.size, ModTime: b.modTime}}
 	if bytes.HasPrefix(raw, packedMagic) {
-		s.Faults = append(s.Faults, Corruption{File: file, What: "the block is compressed, and blocks of a ledger never are"})
-		return nil
+		c.faults = append(c.faults, Corruption{File: file, What: "the block is compressed, and blocks of a ledger never are"})
+		return c, nil
 	}
-	sum, err := newSums(s.Name, b.number)
+	sum, err := newSums(stream, b.number)
 	if err != nil {
-		return err
+		return c, err
 	}
 	at := 0 // offset of the next record
 	found := func(r Record) {
 		begins := at
 		at += len(r.raw)
-		if opts.IsValid != nil && !r.isDeleted && r.Seq != 0 && !opts.IsValid(s.Name, r) {
-			s.Faults = append(s.Faults, Corruption{File: file, Offset: int64(begins), What: fmt.Sprintf("position %d is not what was recorded", r.Seq)})
-			s.Highest = max(s.Highest, r.Seq) // the position was assigned
+		if opts.IsValid != nil && !r.isDeleted && r.Seq != 0 && !opts.IsValid(stream, r) {
+			c.faults = append(c.faults, Corruption{File: file, Offset: int64(begins), What: fmt.Sprintf("position %d is not what was recorded", r.Seq)})
+			c.Highest = max(c.Highest, r.Seq) // the position was assigned
 			return
 		}
-		s.found(r)
-		if opts.OnRecord != nil && !r.isDeleted {
-			opts.OnRecord(s.Name, r)
+		if !r.isDeleted && r.Seq > 0 && c.First == 0 {
+			c.opening = r.clone()
+		}
+		c.found(r)
+		switch {
+		case r.isDeleted && opts.OnDeleted != nil:
+			opts.OnDeleted(stream, r.Seq)
+		case !r.isDeleted && opts.OnRecord != nil:
+			opts.OnRecord(stream, r)
 		}
 	}
-	sum.scan(raw, s.Last, found, func(from, to int, what string) {
+	sum.scan(raw, after, found, func(from, to int, what string) {
 		at = to
-		s.Faults = append(s.Faults, Corruption{File: file, Offset: int64(from), What: what, IsTorn: newest && to == len(raw)})
+		c.faults = append(c.faults, Corruption{File: file, Offset: int64(from), What: what, IsTorn: newest && to == len(raw)})
 	})
-	return nil
-}
-
-func (s *Stream) found(r Record) {
-	s.Highest = max(s.Highest, r.Seq)
-	switch {
-	case r.isDeleted || r.Seq == 0:
-	case s.First == 0:
-		s.First, s.Last = r.Seq, r.Seq
-		if s.Skipped == 0 {
-			s.Opening = r.clone()
-		}
-	case r.Seq > s.Last:
-		if r.Seq > s.Last+1 {
-			s.Gaps = append(s.Gaps, spans.Span{From: s.Last + 1, To: r.Seq - 1})
-		}
-		s.Last = r.Seq
-	}
+	return c, nil
 }
 
 // readOpening reads the first message of the oldest block.
@@ -285,8 +316,17 @@ func (s *Stream) readOpening(path string, number int) error {
 	if err != nil {
 		return err
 	}
-	if r, wrong := sum.record(raw); wrong == "" && !r.isDeleted {
-		s.Opening = r.clone()
+	// In a stream that begins after position 1, the server writes a deleted message first.
+	for len(raw) > 0 {
+		r, wrong := sum.record(raw)
+		if wrong != "" {
+			break
+		}
+		if !r.isDeleted && r.Seq > 0 {
+			s.Opening = r.clone()
+			break
+		}
+		raw = raw[len(r.raw):]
 	}
 	return nil
 }
@@ -300,9 +340,10 @@ func (r Record) clone() Record {
 
 // block is a file with messages.
 type block struct {
-	name   string
-	number int
-	size   int64
+	name    string
+	number  int
+	size    int64
+	modTime int64 // in nanoseconds since 1970
 }
 
 // blocksOf returns the blocks of a stream, oldest first.
@@ -328,15 +369,16 @@ func blocksOf(dir string) ([]block, error) {
 		if err != nil {
 			return nil, err
 		}
-		blocks = append(blocks, block{e.Name(), n, info.Size()})
+		blocks = append(blocks, block{e.Name(), n, info.Size(), info.ModTime().UnixNano()})
 	}
 	slices.SortFunc(blocks, func(a, b block) int { return a.number - b.number })
 	return blocks, nil
 }
 
-func size(blocks []block) (n int64) {
-	for _, b := range blocks {
-		n += b.size
+// toRead returns how many bytes of a block a Check reads.
+func (o Options) toRead(stream string, b block) int64 {
+	if _, ok := o.Checked.find(stream, b); ok {
+		return 0
 	}
-	return n
+	return b.size
 }

@@ -16,6 +16,7 @@
 //
 //   - block.go: reads the records of a block and their checksums
 //   - check.go: Check: finds the positions and faults of each stream
+//   - checked.go: Checked: the blocks that need not be read again
 //   - description.go: reads the stored configuration of a stream, and compares its checksum
 //   - repair.go: Repair: completes or reverts configurations that a killed server left
 //     unfinished

@@ -198,7 +198,7 @@ func sessions(t *testing.T, c *client.Client) {
 	if turn := run(t, c, client.Run{Code: "1", LogicalSession: opened.SessionID}); turn.Turn == nil || *turn.Turn != 1 {
 		t.Errorf("%+v", turn)
 	}
-	if list, err := c.Sessions(ctx, "logical", 10, ""); err != nil || len(list.Body.Items) != 1 || list.Body.Items[0].SessionID != opened.SessionID {
+	if list, err := c.Sessions(ctx, "logical", 10, "", false); err != nil || len(list.Body.Items) != 1 || list.Body.Items[0].SessionID != opened.SessionID {
 		t.Errorf("%s, %v", list.JSON, err)
 	}
 	replay, err := c.Replay(ctx, name, client.ReplayRange{Speed: "max"})

@@ -27,9 +27,13 @@ type SessionList struct {
 }
 
 // Sessions returns at most limit sessions of a kind: all, named, logical or acp. cursor is that
-// of the page before, or empty.
-func (c *Client) Sessions(ctx context.Context, kind string, limit int, cursor string) (Answer[SessionList], error) {
-	return call[SessionList](ctx, c, http.MethodGet, "/api/sessions"+query("kind", kind, "limit", strconv.Itoa(limit), "cursor", cursor), nil)
+// of the page before, or empty. With withNames, the JSON also has the names of all named sessions.
+func (c *Client) Sessions(ctx context.Context, kind string, limit int, cursor string, withNames bool) (Answer[SessionList], error) {
+	names := "false"
+	if withNames {
+		names = "" // the default
+	}
+	return call[SessionList](ctx, c, http.MethodGet, "/api/sessions"+query("kind", kind, "limit", strconv.Itoa(limit), "cursor", cursor, "names", names), nil)
 }
 
 // sessionPath returns the path of the session with a name, intent, ref or id, or a unique

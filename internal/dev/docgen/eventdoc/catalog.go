@@ -189,7 +189,7 @@ func memberWith(body []byte, text string) string {
 
 // tokens names the variable tokens of subjects, by the token for their kind.
 var tokens = map[string][]string{
-	"run": {"pool", "execution"}, "exec": {"execution"}, "out": {"bucket"}, "replay": {"bucket"}, "migration": {"bucket"}, "session": {"session"}, "heap": {"bucket"}, "webhook": {"webhook"},
+	"run": {"pool", "execution"}, "exec": {"execution"}, "out": {"bucket"}, "replay": {"bucket"}, "migration": {"heap"}, "session": {"session"}, "heap": {"heap"}, "webhook": {"webhook"},
 	"logical": {"session"}, "intent": {"intent"}, "ref": {"holder"}, "acp": {"session"}, "context": {"context"}, "note": {"bucket"}, "shred": {"session"}, "module": {"lock"},
 }
 

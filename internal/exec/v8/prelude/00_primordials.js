@@ -32,6 +32,7 @@ const {
   keys: ObjectKeys,
   setPrototypeOf: ObjectSetPrototypeOf,
 } = Object;
+const { isExtensible: ObjectIsExtensible, isFrozen: ObjectIsFrozen, isSealed: ObjectIsSealed } = Object;
 const ObjectPrototype = Object.prototype;
 const hasOwn = uncurryThis(Object.prototype.hasOwnProperty);
 const isEnumerable = uncurryThis(Object.prototype.propertyIsEnumerable);
@@ -41,6 +42,7 @@ const ArrayPrototype = Array.prototype;
 const ArrayPrototypeSort = uncurryThis(Array.prototype.sort);
 const ArrayPrototypePop = uncurryThis(Array.prototype.pop);
 
+const FunctionPrototype = Function.prototype;
 const FunctionPrototypeToString = uncurryThis(Function.prototype.toString);
 // isQuiet is set while a heap is shown without a run. No code of a script may then run: a
 // proxy counts as an object without properties and prototype, and an accessor has no value.
@@ -49,6 +51,7 @@ let isQuiet = false;
 // A prototype chain longer than this belongs to a proxy that invents prototypes.
 const maxPrototypes = 1000;
 
+const isObject = (value) => typeof value === "function" || (typeof value === "object" && value !== null);
 const isProxy = (value) => host.kindOf(value) === "proxy";
 
 const prototypeOf = (object) => {

@@ -56,27 +56,8 @@ const requireFunction = (value, name, fn) => {
 
 // DOMException is the class of the errors of web globals (crypto, atob, structuredClone).
 const DOMExceptionClass = (() => {
-  const names = newList();
-  const add = (code, name, constant) => { names[names.length] = { code, name, constant }; };
-  add(1, "IndexSizeError", "INDEX_SIZE_ERR");
-  add(3, "HierarchyRequestError", "HIERARCHY_REQUEST_ERR");
-  add(4, "WrongDocumentError", "WRONG_DOCUMENT_ERR");
-  add(5, "InvalidCharacterError", "INVALID_CHARACTER_ERR");
-  add(7, "NoModificationAllowedError", "NO_MODIFICATION_ALLOWED_ERR");
-  add(8, "NotFoundError", "NOT_FOUND_ERR");
-  add(9, "NotSupportedError", "NOT_SUPPORTED_ERR");
-  add(11, "InvalidStateError", "INVALID_STATE_ERR");
-  add(12, "SyntaxError", "SYNTAX_ERR");
-  add(13, "InvalidModificationError", "INVALID_MODIFICATION_ERR");
-  add(15, "InvalidAccessError", "INVALID_ACCESS_ERR");
-  add(17, "TypeMismatchError", "TYPE_MISMATCH_ERR");
-  add(18, "SecurityError", "SECURITY_ERR");
-  add(19, "NetworkError", "NETWORK_ERR");
-  add(20, "AbortError", "ABORT_ERR");
-  add(22, "QuotaExceededError", "QUOTA_EXCEEDED_ERR");
-  add(23, "TimeoutError", "TIMEOUT_ERR");
-  add(25, "DataCloneError", "DATA_CLONE_ERR");
-
+  // code, name and constant of each
+  const table = "1 IndexSizeError INDEX_SIZE_ERR 3 HierarchyRequestError HIERARCHY_REQUEST_ERR 4 WrongDocumentError WRONG_DOCUMENT_ERR 5 InvalidCharacterError INVALID_CHARACTER_ERR 7 NoModificationAllowedError NO_MODIFICATION_ALLOWED_ERR 8 NotFoundError NOT_FOUND_ERR 9 NotSupportedError NOT_SUPPORTED_ERR 11 InvalidStateError INVALID_STATE_ERR 12 SyntaxError SYNTAX_ERR 13 InvalidModificationError INVALID_MODIFICATION_ERR 15 InvalidAccessError INVALID_ACCESS_ERR 17 TypeMismatchError TYPE_MISMATCH_ERR 18 SecurityError SECURITY_ERR 19 NetworkError NETWORK_ERR 20 AbortError ABORT_ERR 22 QuotaExceededError QUOTA_EXCEEDED_ERR 23 TimeoutError TIMEOUT_ERR 25 DataCloneError DATA_CLONE_ERR";
   class DOMException extends NativeError {
     #name;
     constructor(message = "", name = "Error") {
@@ -86,16 +67,18 @@ const DOMExceptionClass = (() => {
     }
     get name() { return this.#name; }
     get code() {
-      for (let i = 0; i < names.length; i++) if (names[i].name === this.#name) return names[i].code;
+      const fields = splitText(table, " ");
+      for (let i = 0; i < fields.length; i += 3) if (fields[i + 1] === this.#name) return +fields[i];
       return 0;
     }
   }
   setTag(DOMException.prototype, "DOMException");
   setMeta(DOMException, "DOMException", 0);
-  for (let i = 0; i < names.length; i++) {
-    const constant = { __proto__: null, value: names[i].code, enumerable: true };
-    ObjectDefineProperty(DOMException, names[i].constant, constant);
-    ObjectDefineProperty(DOMException.prototype, names[i].constant, constant);
+  const fields = splitText(table, " ");
+  for (let i = 0; i < fields.length; i += 3) {
+    const constant = { __proto__: null, value: +fields[i], enumerable: true };
+    ObjectDefineProperty(DOMException, fields[i + 2], constant);
+    ObjectDefineProperty(DOMException.prototype, fields[i + 2], constant);
   }
   return DOMException;
 })();

@@ -15,8 +15,6 @@ defineHidden(NativeMath, "random", { random() { return host.random(); } }.random
     return false;
   };
   const maxBytes = 65536;
-  const hex = newList();
-  for (let i = 0; i < 256; i++) hex[i] = StringPrototypePadStart(NumberPrototypeToString(i, 16), 2, "0");
 
   class Crypto {
     constructor() { throw hideFrames(new NativeTypeError("Illegal constructor"), Crypto); }
@@ -55,7 +53,7 @@ defineHidden(NativeMath, "random", { random() { return host.random(); } }.random
       let text = "";
       for (let i = 0; i < 16; i++) {
         if (i === 4 || i === 6 || i === 8 || i === 10) text += "-";
-        text += hex[b[i]];
+        text += StringPrototypePadStart(NumberPrototypeToString(b[i], 16), 2, "0");
       }
       return text;
     }

@@ -197,7 +197,7 @@ const bytesOf = (value) => {
     [inspectCustom](depth, options) {
       if (!(#state in this) || (typeof depth === "number" && depth < 0)) return this;
       const fields = { encoding: this.#encoding, fatal: this.#fatal, ignoreBOM: this.#ignoreBOM };
-      return `${constructorName(this, newContext(), 0, undefined)} ${inspectWith(fields, isObject(options) ? options : undefined)}`;
+      return `${classNameOf(this)} ${inspectWith(fields, isObject(options) ? options : undefined)}`;
     }
   }
   const { decode } = TextDecoder.prototype;

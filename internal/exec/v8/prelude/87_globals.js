@@ -5,7 +5,7 @@
 // set: no run follows, and the heap is not saved.
 const inspectGlobal = (holder, key, ctx) => {
   isQuiet = true;
-  ObjectSetPrototypeOf(ctx, newContext());
-  const text = formatProperty(ctx, holder, 0, key, true);
+  ObjectSetPrototypeOf(ctx, inspecting().newContext());
+  const text = inspecting().formatProperty(ctx, holder, 0, key, true);
   return (ctx.isPartial || ctx.left <= 0 ? "~" : "=") + text;
 };

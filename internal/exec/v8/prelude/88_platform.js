@@ -73,7 +73,6 @@ const defineNodeGlobals = () => {
 
 const loadedParts = ObjectCreate(null); // part -> its exports
 const partOfGlobal = ObjectCreate(null); // global -> part
-const accessorOfGlobal = ObjectCreate(null); // global -> its getter
 let platformObject;
 
 // loadPart returns the exports of a part. Parts must not need each other in a circle.
@@ -81,7 +80,6 @@ const loadPart = (part) => {
   if (part in loadedParts) return loadedParts[part];
   if (platformObject === undefined) platformObject = newPlatform();
   const exports = host.load(part)(platformObject);
-  loadedParts[part] = exports;
   const objects = newList();
   const names = ObjectKeys(exports);
   for (let i = 0; i < names.length; i++) {
@@ -95,46 +93,19 @@ const loadPart = (part) => {
       }
     }
   }
-  captureObjects(objects);
+  recording().captureObjects(objects); // may throw where the stack is full
+  loadedParts[part] = exports;
   return exports;
 };
 
-// loadGlobal returns a global of the platform. It also defines the property, unless user code
-// replaced the accessor or froze the global object.
-const loadGlobal = (name) => {
-  const value = loadPart(partOfGlobal[name])[name];
-  const descriptor = ObjectGetOwnPropertyDescriptor(global, name);
-  if (descriptor !== undefined && descriptor.get === accessorOfGlobal[name] && descriptor.configurable) defineHidden(global, name, value);
-  return value;
-};
-
-// isLoadedGlobal reports whether a property of the global object is what loadGlobal defined.
-const isLoadedGlobal = (key, descriptor) => {
-  if (typeof key !== "string" || !(key in partOfGlobal) || !(partOfGlobal[key] in loadedParts)) return false;
-  return hasOwn(descriptor, "value") && descriptor.value === loadedParts[partOfGlobal[key]][key] &&
-    descriptor.writable && descriptor.configurable && !descriptor.enumerable;
-};
-
-// defineLazily defines an accessor that loads a value, and a setter that replaces it. It
-// returns the getter.
-const defineLazily = (object, name, load) => {
-  const accessors = {
-    get [name]() { return load(name); },
-    set [name](value) {
-      const target = isObject(this) ? this : object; // an assignment to a bare name has no receiver
-      ObjectDefineProperty(target, name, { __proto__: null, value, writable: true, enumerable: target !== object, configurable: true });
-    },
-  };
-  const { get, set } = ObjectGetOwnPropertyDescriptor(accessors, name);
-  ObjectDefineProperty(object, name, { __proto__: null, get, set, enumerable: false, configurable: true });
-  return get;
-};
+// loadGlobal returns a global of the platform.
+const loadGlobal = (name) => loadPart(partOfGlobal[name])[name];
 
 for (const part in platformGlobals) {
   const names = splitText(platformGlobals[part], " ");
   for (let i = 0; i < names.length; i++) {
     partOfGlobal[names[i]] = part;
-    accessorOfGlobal[names[i]] = defineLazily(global, names[i], loadGlobal);
+    defineLazily(global, names[i], loadGlobal);
   }
 }
 
@@ -159,8 +130,7 @@ for (const part in platformGlobals) {
 // original returns a property of a built-in object as it was before any user code ran. path
 // is the path of the object, such as "Promise.prototype".
 const original = (path, key) => {
-  const at = findIntrinsic(path);
-  const property = at === -1 ? undefined : recordedProperty(at, key);
+  const property = recording().findOriginal(path, key);
   if (property === undefined) throw new NativeTypeError(`the platform needs ${path}.${NativeString(key)}`);
   return property;
 };
@@ -200,7 +170,7 @@ const newPlatform = () => ({
   ObjectCreate, ObjectDefineProperty, ObjectFreeze, ObjectGetOwnPropertyDescriptor, ObjectGetPrototypeOf, ObjectKeys, ObjectSetPrototypeOf,
   hasOwn, ArrayIsArray, isObject, isProxy,
   newList, toList, listIncludes, listJoin, replaceText, splitText, matches,
-  defineHidden, defineLazily, setMeta, setTag,
+  defineHidden, setMeta, setTag,
   TypeError: NativeTypeError, RangeError: NativeRangeError, Error: NativeError, DOMException: DOMExceptionClass,
   domError, codedError, invalidArgument, hideFrames, setStackHeader,
   Uint8Array: NativeUint8Array, ArrayBuffer: NativeArrayBuffer, Map: NativeMap, Set: NativeSet, WeakMap: NativeWeakMap, Promise: NativePromise, String: NativeString,
@@ -218,7 +188,7 @@ const newPlatform = () => ({
   loadNodeModule,
   // provided returns a global of the platform, or undefined if the platform has no such global.
   provided: (name) => (name in partOfGlobal ? loadPart(partOfGlobal[name])[name] : undefined),
-  startFetch,
+  startFetch: (request, fail, resolve, reject) => calling().startFetch(request, fail, resolve, reject),
   startOfRun: () => timeOrigin,
   warn: (text) => emit(levelWarn, text),
   cloneMessage,

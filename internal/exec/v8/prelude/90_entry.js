@@ -12,29 +12,39 @@ const entry = {
   nextDue,
   timers: timerHeap, // the native side reads the first one, which runs no code
   fire: fireNext,
-  answer: answerCall,
+  answer: (number, ok, text) => calling().answerCall(number, ok, text),
   cancelTimers: cancelAllTimers,
-  forgetCalls,
-  prepareStack,
+  // forgetCalls returns whether callbacks of a FinalizationRegistry may run.
+  forgetCalls() {
+    forgetCalls();
+    forgetGroups();
+    return finalizersKept;
+  },
+  prepareStack: (error, sites) => stacks().prepareStack(error, sites),
   end(ran) {
     endScript(ran !== 0);
     suspendTimers();
     forgetCalls(); // once more, for a run that is not saved
     groupIndent = ""; // a run that left a console.group open must not indent the next
+    forgetGroups();
     timeOrigin = 0; // equal state is an equal heap, whenever it was reached
   },
-  result: resultText,
-  error: errorResult,
+  result: resultOf,
+  error: (value) => inspecting().errorResult(value),
   noteNames,
   unshareRegExps,
-  readStacks,
-  inspectHeap,
+  readStacks: (list) => stacks().readStacks(list),
+  inspectHeap: () => recording().inspectHeap(),
   inspectGlobal,
   globalChange,
-  captureIntrinsics,
-  intrinsics: () => intrinsics,
+  // captureIntrinsics prepares the base of contexts whose heap is not saved.
+  captureIntrinsics() {
+    recording().captureIntrinsics();
+    evaluateGroups();
+  },
+  namesOfGlobals: () => recording().namesOfGlobals(),
   partOfGlobal,
-  classOf: (value) => constructorName(value, newContext(), 0),
+  classOf: classNameOf,
   explainSyntaxError,
   loadModules,
   importModule,
@@ -45,7 +55,8 @@ const entry = {
       delete global.WebAssembly;
       delete global.SharedArrayBuffer;
       installIntlShim();
-      captureIntrinsics();
+      recording().captureIntrinsics();
+      forgetGroups();
     } else {
       captureSharedArrayBuffer();
       bindIntlClock();

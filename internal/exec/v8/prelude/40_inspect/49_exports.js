@@ -1,0 +1,1 @@
+return { __proto__: null, constructorName, errorResult, formatArguments, formatProperty, inspectPlainly, inspectWith, newContext, reportElapsed, tableText };

@@ -1,0 +1,1 @@
+return { __proto__: null, captureIntrinsics, captureObjects, findOriginal, inspectHeap, namesOfGlobals, objectAt, shapeOfRecord };
