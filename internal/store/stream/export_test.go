@@ -165,3 +165,14 @@ func IsGoneAfter(ctx context.Context, s *Ledger, n events.Volume, archive func()
 	now, rerr := s.reloadIfGone(ctx, v, err)
 	return rerr == nil && now.segment() != nil
 }
+
+// RestOfBatch returns the messages of a batch of an archived volume behind those that were read from
+// its stream.
+func RestOfBatch(ctx context.Context, s *Ledger, n events.Volume, r jet.Request, read []events.Stored) (list []events.Stored, pending uint64, err error) {
+	var got partOfBatch
+	for _, m := range read {
+		got.add(r, m)
+	}
+	pending, err = getRest(ctx, s.volumeByNumber(n).segment(), r, got, func(m events.Stored) error { list = append(list, m); return nil })
+	return list, pending, err
+}

@@ -120,10 +120,11 @@ func (s *Ledger) readBatch(ctx context.Context, limit, maxBytes int, p *page) (h
 			return s.readBatch(ctx, limit, maxBytes, p)
 		}
 	}
-	if jet.IsStreamGone(err) && p.end == r.Seq-1 {
-		if now, _ := s.reloadIfGone(ctx, v, err); now.segment() != nil {
-			return s.readBatch(ctx, limit, maxBytes, p) // it was archived or removed during the request
+	if now, rerr := s.reloadIfGone(ctx, v, err); err != nil && rerr == nil && now.segment() != nil { // it was archived or removed during the request
+		if p.end == r.Seq-1 {
+			return s.readBatch(ctx, limit, maxBytes, p)
 		}
+		err = errLostNext
 	}
 	if errors.Is(err, errLostNext) {
 		return 0, max(s.lastStored.Load(), p.end) - p.end, nil

@@ -31,6 +31,9 @@ func (s *Ledger) checkNewestReadable(ctx context.Context, stream, subject string
 	_, err := s.requestBatch(ctx, stream, jet.Request{MultiLast: []string{subject}, Batch: 1}, func(events.Stored) error { return nil })
 	switch {
 	case errors.Is(err, jet.ErrHidden):
+		if n, _ := events.VolumeOf(stream); s.volumeByNumber(n).segment() != nil {
+			return events.ErrNotFound // the server is deleting the stream; the caller reads the archive
+		}
 		if err := s.jet.CheckReliable(since); err != nil {
 			return err
 		}

@@ -293,7 +293,11 @@ func (s *Ledger) Reload(ctx context.Context) {
 		}
 	}
 	defer s.volumesMu.Unlock()
-	if err := s.reloadLocked(ctx); err != nil && ctx.Err() == nil {
+	err := s.reloadLocked(ctx)
+	for try := 1; jet.IsStreamGone(err) && try < maxReloadTries && jet.Wait(ctx, lagPause) == nil; try++ {
+		err = s.reloadLocked(ctx) // a stream was deleted while it was read
+	}
+	if err != nil && ctx.Err() == nil {
 		s.jet.Options.Logger.WarnContext(ctx, "cannot look for archived and removed volumes", "err", err)
 	}
 }
