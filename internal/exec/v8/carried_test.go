@@ -133,7 +133,7 @@ func TestEveryChangeIsFound(t *testing.T) {
 	for _, test := range []struct {
 		kind string
 		most int // minimum number of changes
-	}{{"value", 900}, {"attribute", 850}, {"accessor", 850}, {"remove", 850}, {"add", 700}, {"prototype", 700}, {"freeze", 700}} {
+	}{{"value", 880}, {"attribute", 850}, {"accessor", 850}, {"remove", 850}, {"add", 700}, {"prototype", 700}, {"freeze", 700}} {
 		total := 0
 		for part := range parts {
 			i, err := v8.New(v8.Config{Start: start, HeapLimit: 64 << 20})

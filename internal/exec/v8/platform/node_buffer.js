@@ -395,8 +395,8 @@ const module = {
   kMaxLength: maxLength,
   kStringMaxLength: 536870888,
   INSPECT_MAX_BYTES: maxShown,
-  atob: platform.original("globalThis", "atob"),
-  btoa: platform.original("globalThis", "btoa"),
+  atob: platform.provided("atob"),
+  btoa: platform.provided("btoa"),
   isAscii(input) {
     const bytes = bytesOfInput(input, module.isAscii);
     const size = lengthOf(bytes);
@@ -406,7 +406,7 @@ const module = {
   isUtf8(input) {
     const bytes = bytesOfInput(input, module.isUtf8);
     try {
-      platform.method("TextDecoder.prototype", "decode")(new (platform.original("globalThis", "TextDecoder"))("utf-8", { __proto__: null, fatal: true, ignoreBOM: true }), bytes);
+      platform.method("TextDecoder.prototype", "decode")(new (platform.provided("TextDecoder"))("utf-8", { __proto__: null, fatal: true, ignoreBOM: true }), bytes);
       return true;
     } catch {
       return false;

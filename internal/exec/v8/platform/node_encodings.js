@@ -3,10 +3,10 @@
 const { bufferOf, lengthOf, newList, ReflectApply, Uint8Array } = platform;
 const { text } = platform.load("node_tools");
 const { charCodeAt, fromCharCode, toLowerCase } = text;
+const TextEncoder = platform.provided("TextEncoder");
+const TextDecoder = platform.provided("TextDecoder");
 const encode = platform.method("TextEncoder.prototype", "encode");
 const decode = platform.method("TextDecoder.prototype", "decode");
-const TextEncoder = platform.original("globalThis", "TextEncoder");
-const TextDecoder = platform.original("globalThis", "TextDecoder");
 
 const names = {
   __proto__: null,

@@ -248,8 +248,8 @@ const util = {
   toUSVString(value) { return wellFormed(`${value}`); },
   isArray: platform.ArrayIsArray,
   types,
-  TextDecoder: platform.original("globalThis", "TextDecoder"),
-  TextEncoder: platform.original("globalThis", "TextEncoder"),
+  TextDecoder: platform.provided("TextDecoder"),
+  TextEncoder: platform.provided("TextEncoder"),
 };
 setAll(util.promisify, { custom });
 

@@ -11,10 +11,10 @@ const { normalize, supports, toUsages, toFormat, toKey, toBytes, checkUsages, co
 const { importKey, exportKey, readJWK, keyAlgorithm } = platform.load("subtle_import");
 const parseJSON = platform.original("JSON", "parse");
 const stringifyJSON = platform.original("JSON", "stringify");
+const TextEncoder = platform.provided("TextEncoder");
+const TextDecoder = platform.provided("TextDecoder");
 const encodeText = platform.method("TextEncoder.prototype", "encode");
 const decodeText = platform.method("TextDecoder.prototype", "decode");
-const TextEncoder = platform.original("globalThis", "TextEncoder");
-const TextDecoder = platform.original("globalThis", "TextDecoder");
 
 const empty = () => new Uint8Array(0);
 const randomBytes = (size) => {

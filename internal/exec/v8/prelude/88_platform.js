@@ -11,6 +11,7 @@
 const platformGlobals = {
   __proto__: null,
   abort: "AbortController AbortSignal",
+  base64: "atob btoa",
   blob: "Blob File",
   cryptokey: "CryptoKey",
   events: "CustomEvent ErrorEvent Event EventTarget PromiseRejectionEvent",
@@ -26,6 +27,7 @@ const platformGlobals = {
   streams_coding: "TextEncoderStream TextDecoderStream CompressionStream DecompressionStream",
   streams_transform: "TransformStream TransformStreamDefaultController",
   subtle: "SubtleCrypto",
+  textcoding: "TextDecoder TextEncoder",
   url: "URL URLSearchParams",
   urlpattern: "URLPattern",
 };
@@ -154,6 +156,28 @@ const compute = (...call) => {
   throw domError(kind, message);
 };
 
+// bytesOf returns any BufferSource as bytes, or undefined. It has no bytes of a detached buffer.
+const bytesOf = (value) => {
+  const kind = typeof value === "object" && value !== null ? host.kindOf(value) : "";
+  let buffer;
+  switch (kind) {
+    case "sharedArrayBuffer":
+      return new NativeUint8Array(value);
+    case "arrayBuffer":
+      return isDetached(value) ? new NativeUint8Array(0) : new NativeUint8Array(value);
+    case "typedArray":
+      buffer = TypedArrayPrototypeGetBuffer(value);
+      if (host.kindOf(buffer) === "arrayBuffer" && isDetached(buffer)) return new NativeUint8Array(0);
+      return new NativeUint8Array(buffer, TypedArrayPrototypeGetByteOffset(value), TypedArrayPrototypeGetByteLength(value));
+    case "dataView":
+      buffer = DataViewPrototypeGetBuffer(value);
+      if (host.kindOf(buffer) === "arrayBuffer" && isDetached(buffer)) return new NativeUint8Array(0);
+      return new NativeUint8Array(buffer, DataViewPrototypeGetByteOffset(value), DataViewPrototypeGetByteLength(value));
+    default:
+      return undefined;
+  }
+};
+
 const newPlatform = () => ({
   __proto__: null,
   host,
@@ -182,7 +206,7 @@ const newPlatform = () => ({
     for (let i = 0; i < regExpFlagGetters.length; i++) if (regExpFlagGetters[i].get(value)) flags += regExpFlagGetters[i].letter;
     return flags;
   },
-  inspectCustom, inspectWith, publicInspect, describeReceived, formatArguments,
+  inspectCustom, inspectWith, publicInspect, classNameOf, describeReceived, formatArguments,
   isError: (value) => isObject(value) && (host.kindOf(value) === "error" || isInstance(NativeError, value)),
   isInstance,
   loadNodeModule,

@@ -37,10 +37,13 @@ const entry = {
   inspectHeap: () => recording().inspectHeap(),
   inspectGlobal,
   globalChange,
-  // captureIntrinsics prepares the base of contexts whose heap is not saved.
+  // captureIntrinsics prepares the base of contexts whose heap is not saved. Its runs need not
+  // compile the parts that many of them use.
   captureIntrinsics() {
     recording().captureIntrinsics();
     evaluateGroups();
+    loadPart("textcoding");
+    loadPart("base64");
   },
   namesOfGlobals: () => recording().namesOfGlobals(),
   partOfGlobal,
