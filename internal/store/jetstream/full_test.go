@@ -95,7 +95,7 @@ func limited(t *testing.T, store, account int64) (*nats.Conn, natsjs.JetStream) 
 	if err := known.EnableJetStream(map[string]server.JetStreamAccountLimits{"": limits}, nil); err != nil {
 		t.Fatal(err)
 	}
-	conn, err := nats.Connect(ns.ClientURL(), nats.UserInfo("u", "p"))
+	conn, err := nats.Connect(ns.ClientURL(), nats.UserInfo("u", "p"), nats.Timeout(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}

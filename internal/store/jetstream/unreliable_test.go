@@ -56,6 +56,7 @@ func unreliable(t *testing.T, opts jetstream.Options) (*jetstream.Store, *networ
 
 	dial := func(addr string) *nats.Conn {
 		nc, err := nats.Connect("nats://"+addr, nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond),
+			nats.Timeout(time.Minute), // a machine under load may need more than the default of 2 s
 			nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {})) // the test breaks it
 		if err != nil {
 			t.Fatal(err)

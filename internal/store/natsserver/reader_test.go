@@ -74,6 +74,7 @@ func (l login) dial(s *natsserver.Server, opts ...nats.Option) (*nats.Conn, erro
 	return nats.Connect("nats://"+s.Addr(), append([]nats.Option{
 		nats.Nkey(l.PublicKey, l.keys.Sign),
 		nats.ReconnectWait(20 * time.Millisecond), nats.ReconnectJitter(0, 0),
+		nats.Timeout(time.Minute), // a machine under load may need more than the default of 2 s
 		nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}), // refused operations show by their missing effect
 	}, opts...)...)
 }

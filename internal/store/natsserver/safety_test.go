@@ -87,7 +87,7 @@ func TestStrangers(t *testing.T) {
 		"a signature of nothing": nats.Nkey(known.PublicKey, func([]byte) ([]byte, error) { return known.keys.Sign(nil) }),
 		"a token without a key":  nats.UserJWT(func() (string, error) { return "x.y.z", nil }, stranger.keys.Sign),
 	} {
-		nc, err := nats.Connect("nats://"+server.Addr(), option)
+		nc, err := nats.Connect("nats://"+server.Addr(), option, nats.Timeout(time.Minute))
 		if err == nil {
 			nc.Close()
 			t.Errorf("%s came in", name)

@@ -42,12 +42,12 @@ func (s *Queue) askHolder(ctx context.Context, tenant, execution, request string
 		if request == heldRequest {
 			return len(s.holders.of(run)) > 0, nil
 		}
-		if done, err = s.holders.cancel(ctx, run); err != nil {
+		if done, err = s.holders.cancel(ctx, run, s.cancelTimeout); err != nil {
 			return false, fmt.Errorf("ask the runner of %s (%s): %w", execution, request, err)
 		}
 		return done, nil
 	}
-	bounded, cancel := context.WithTimeout(ctx, cancelTimeout)
+	bounded, cancel := context.WithTimeout(ctx, s.cancelTimeout)
 	defer cancel()
 	m, err := s.jet.WorkConn.RequestWithContext(bounded, events.CancelSubject(tenant, execution), []byte(request))
 	switch {

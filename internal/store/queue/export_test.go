@@ -60,6 +60,10 @@ func SetForgetAfter(s *Queue, d time.Duration) { s.forgetAfter = d }
 // notified of. The caller MUST call it before Consume.
 func SetLookInterval(s *Queue, d time.Duration) { s.lookInterval = d }
 
+// SetCancelTimeout sets how long a runner may take to answer. The caller MUST call it before
+// RequestCancel.
+func SetCancelTimeout(s *Queue, d time.Duration) { s.cancelTimeout = d }
+
 // Subscriptions returns the number of subscriptions of the work connection.
 func Subscriptions(s *Queue) int { return s.jet.WorkConn.NumSubscriptions() }
 

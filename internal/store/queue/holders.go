@@ -48,9 +48,9 @@ func (h *holders) of(run heldRun) (cancel []func() bool) {
 	return cancel
 }
 
-// cancel cancels a run and waits up to cancelTimeout for the first answer. It reports false
+// cancel cancels a run and waits up to timeout for the first answer. It reports false
 // if the run is not held, was not ended, or gave no answer in time.
-func (h *holders) cancel(ctx context.Context, run heldRun) (done bool, err error) {
+func (h *holders) cancel(ctx context.Context, run heldRun, timeout time.Duration) (done bool, err error) {
 	list := h.of(run)
 	if len(list) == 0 {
 		return false, nil
@@ -59,7 +59,7 @@ func (h *holders) cancel(ctx context.Context, run heldRun) (done bool, err error
 	for _, fn := range list {
 		go func() { answers <- fn() }()
 	}
-	late := time.NewTimer(cancelTimeout)
+	late := time.NewTimer(timeout)
 	defer late.Stop()
 	select {
 	case done := <-answers:

@@ -58,13 +58,15 @@ type Queue struct {
 	forgetAfter time.Duration
 	// lookInterval is the constant, except in tests.
 	lookInterval time.Duration
+	// cancelTimeout is the constant, except in tests.
+	cancelTimeout time.Duration
 }
 
 // New returns a Queue over a ledger. The ledger MUST call Prepare before it stores an
 // event.
 func New(client *jet.Client, ledger Ledger, opts Options) *Queue {
 	opts.AckWait = cmp.Or(opts.AckWait, 10*time.Second)
-	return &Queue{jet: client, ledger: ledger, opts: opts, forgetAfter: forgetAfter, lookInterval: lookInterval}
+	return &Queue{jet: client, ledger: ledger, opts: opts, forgetAfter: forgetAfter, lookInterval: lookInterval, cancelTimeout: cancelTimeout}
 }
 
 // holdReason returns the reason why no requests may be taken, because their events could not

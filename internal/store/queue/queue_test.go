@@ -258,6 +258,7 @@ func TestStrayMessagesDoNotCancel(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
 	s := storetest.Open(t, server, jetstream.Options{})
+	queue.SetCancelTimeout(s.Queue, patience)
 	id := newID()
 	calls := make(chan struct{}, 10)
 	stop, err := s.ListenCancel(tenant, id, func() bool { calls <- struct{}{}; return true })

@@ -7,6 +7,7 @@ import (
 
 	"daybook/events"
 	"daybook/internal/store/jetstream"
+	"daybook/internal/store/queue"
 	"daybook/internal/store/storetest"
 	"daybook/internal/store/stream"
 	"daybook/runner"
@@ -90,6 +91,9 @@ func TestIsHeld(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
 	s, other := storetest.Open(t, server, jetstream.Options{}), storetest.Open(t, server, jetstream.Options{})
+	for _, asker := range []*jetstream.Store{s, other} {
+		queue.SetCancelTimeout(asker.Queue, patience)
+	}
 	id := newID()
 	held := func(asker *jetstream.Store, want bool) {
 		t.Helper()

@@ -15,6 +15,7 @@ import (
 	"daybook/internal/resources/fairness"
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/natsserver"
+	"daybook/internal/store/queue"
 	"daybook/internal/store/storetest"
 	"daybook/internal/store/stream"
 	"daybook/runner"
@@ -142,7 +143,9 @@ func bothKinds(t *testing.T, test func(t *testing.T, s *jetstream.Store)) {
 	for name, exclusive := range map[string]bool{"through the server": false, "exclusive": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, storetest.Open(t, storetest.StartServer(t, t.TempDir()), jetstream.Options{Exclusive: exclusive}))
+			s := storetest.Open(t, storetest.StartServer(t, t.TempDir()), jetstream.Options{Exclusive: exclusive})
+			queue.SetCancelTimeout(s.Queue, patience) // a machine under load may need longer than 2 s
+			test(t, s)
 		})
 	}
 }
@@ -180,10 +183,8 @@ func testCancelRequests(t *testing.T, s *jetstream.Store) {
 		t.Fatal(err)
 	}
 	defer refuse()
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	if answered, err := s.RequestCancel(ctx, tenant, id); answered || err != nil {
-		t.Errorf("the runner does not answer: %v, %v", answered, err)
+	if answered, err := s.RequestCancel(t.Context(), tenant, id); answered || err != nil {
+		t.Errorf("the runner does not end it: %v, %v", answered, err)
 	}
 }
 
@@ -210,7 +211,7 @@ func TestReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused := make(chan error, 10)
-	nc, err := nats.Connect("nats://"+server.Addr(), nats.Nkey(public, keys.Sign),
+	nc, err := nats.Connect("nats://"+server.Addr(), nats.Nkey(public, keys.Sign), nats.Timeout(patience),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { refused <- err }))
 	if err != nil {
 		t.Fatal(err)
