@@ -50,6 +50,9 @@ func openTestLedgerOn(t testing.TB, store *jetstream.Store, opts ledger.Options)
 	if opts.Logger == nil {
 		opts.Logger = storetest.Logger(t)
 	}
+	if opts.AnswerTimeout == 0 { // a machine under load may need more than the default of 4.5 s
+		opts.AnswerTimeout = time.Minute
+	}
 	return &testLedger{Ledger: ledger.New(store, opts), t: t, store: store}
 }
 

@@ -5,6 +5,7 @@ package storetest
 import (
 	"log/slog"
 	"testing"
+	"time"
 
 	"daybook/internal/store/jetstream"
 	"daybook/internal/store/natsserver"
@@ -29,12 +30,19 @@ func StartServer(t testing.TB, dir string) *natsserver.Server {
 	return server
 }
 
+// tryWait bounds a try of a request to the server. A machine under load may need more than the
+// default of 5 s.
+const tryWait = 20 * time.Second
+
 // Open returns a Store on a server, over connections that are closed when the test
-// ends.
+// ends. Without Options.Client.TryWait, a try of a request takes up to 20 s.
 func Open(t testing.TB, server *natsserver.Server, opts jetstream.Options) *jetstream.Store {
 	t.Helper()
 	if opts.Client.Logger == nil {
 		opts.Client.Logger = Logger(t)
+	}
+	if opts.Client.TryWait == 0 {
+		opts.Client.TryWait = tryWait
 	}
 	if opts.OpenAdminConn == nil {
 		opts.OpenAdminConn = server.AdminConn

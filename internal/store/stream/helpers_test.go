@@ -212,9 +212,9 @@ func unreliable(t *testing.T, opts jetstream.Options) (*jetstream.Store, *networ
 // until waits until reached returns true.
 func until(t *testing.T, what string, reached func() bool) {
 	t.Helper()
-	for late := time.Now().Add(20 * time.Second); !reached(); {
+	for late := time.Now().Add(patience); !reached(); {
 		if time.Now().After(late) {
-			t.Fatalf("not within 20 s: %s", what)
+			t.Fatalf("not within %v: %s", patience, what)
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
