@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -185,9 +186,12 @@ func TestUnansweredWhileArchived(t *testing.T) {
 func TestReadsDuringArchiving(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartServer(t, t.TempDir())
-	s := storetest.Open(t, server, jetstream.Options{})
+	// The server does not answer requests that meet the deletion of a stream. They are repeated after
+	// TryWait.
+	opts := jetstream.Options{Client: jet.Options{TryWait: 5 * time.Second}}
+	s := storetest.Open(t, server, opts)
 	ids := fill(t, s, 6)
-	other := storetest.Open(t, server, jetstream.Options{})
+	other := storetest.Open(t, server, opts)
 	want := answers(t, s, ids)
 	archived := make(chan struct{})
 	var readers sync.WaitGroup
