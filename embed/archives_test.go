@@ -57,6 +57,7 @@ func fillVolumes(t *testing.T, book *embed.Daybook, n int) (paths []string) {
 			t.Fatal(err)
 		}
 	}
+	awaitFinalized(t, book)
 	return append(paths, "/api/executions", "/api/heaps", "/api/heaps/"+heap+"/lineage", "/api/sessions", "/api/sessions/counted/entries", "/api/sessions/long/entries", "/api/ledger/tile/0/000.p/10")
 }
 

@@ -131,6 +131,46 @@ func awaitEvent(t testing.TB, book *embed.Daybook, id string, typ events.Type) {
 	}
 }
 
+// awaitFinalized waits until all runs have ended, and the projections have the session entries and the
+// tags that follow the ends. A client may learn of an end before they are recorded.
+func awaitFinalized(t *testing.T, book *embed.Daybook) {
+	t.Helper()
+	type expected struct{ id, what string }
+	requests, missing, last := map[string]*events.ExecutionRequested{}, map[expected]bool{}, uint64(0)
+	err := book.Follow(within(t), 0, func(batch []events.Event, end uint64) error {
+		for _, e := range batch {
+			last = e.Seq
+			switch d := e.Data.(type) {
+			case *events.ExecutionRequested:
+				requests[d.ExecutionID], missing[expected{d.ExecutionID, "end"}] = d, true
+			case *events.SessionEntryRecorded:
+				delete(missing, expected{d.ExecutionID, "entry"})
+			case *events.HeapTagged:
+				delete(missing, expected{d.ExecutionID, "tags"})
+			}
+			ending, r := events.EndingOf(e.Data), requests[e.About()]
+			if ending == nil || r == nil { // not an end, or one of a run that was requested in a removed volume
+				continue
+			}
+			delete(missing, expected{r.ExecutionID, "end"})
+			if r.Session != "" {
+				missing[expected{r.ExecutionID, "entry"}] = true
+			}
+			if e.Type == events.TypeExecutionCompleted && ending.Heap != nil && r.Content.Value().Tags != nil {
+				missing[expected{r.ExecutionID, "tags"}] = true
+			}
+		}
+		if last >= end && len(missing) == 0 {
+			return io.EOF
+		}
+		return nil
+	})
+	if err != io.EOF {
+		t.Fatalf("runs are not finalized, %v are missing: %v", missing, err)
+	}
+	await(t, book, last)
+}
+
 func deref(s *string) string {
 	if s == nil {
 		return "<null>"

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -193,11 +194,16 @@ func TestShred(t *testing.T) {
 // await waits until an event is applied.
 func await(t *testing.T, book *embed.Daybook, seq uint64) {
 	t.Helper()
-	w := httptest.NewRecorder()
-	r := httptest.NewRequest("GET", "http://127.0.0.1/api/sessions", nil)
-	r.Header.Set("Daybook-Min-Sequence", strconv.FormatUint(seq, 10))
-	book.Handler().ServeHTTP(w, r)
-	if w.Code != http.StatusOK {
-		t.Fatalf("wait for event %d: %d %s", seq, w.Code, w.Body)
+	for late := time.Now().Add(patience); ; {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest("GET", "http://127.0.0.1/api/sessions", nil)
+		r.Header.Set("Daybook-Min-Sequence", strconv.FormatUint(seq, 10))
+		book.Handler().ServeHTTP(w, r)
+		if w.Code == http.StatusOK {
+			return
+		}
+		if w.Code != http.StatusServiceUnavailable || time.Now().After(late) { // a read waits for some seconds only
+			t.Fatalf("wait for event %d: %d %s", seq, w.Code, w.Body)
+		}
 	}
 }

@@ -96,6 +96,7 @@ func TestRunsOverManyVolumes(t *testing.T) {
 		}
 		return all
 	}
+	awaitFinalized(t, book)
 	before := answers(book)
 	key := book.AuditKey()
 	closeBook(t, book)
