@@ -157,7 +157,9 @@ func (b *testStack) startWork(ctx context.Context, t testing.TB) func(context.Co
 	return func(_ context.Context, d runner.Delivery) {
 		ctx := context.WithoutCancel(ctx)
 		err := b.run(ctx, d)
-		if errors.Is(err, errTestEnded) {
+		// The request of a turn may be delivered twice. Like a runner, the stack then leaves the request
+		// to the delivery that has the run: an acknowledgement would end it.
+		if errors.Is(err, errTestEnded) || errors.Is(err, ledger.ErrHeld) || errors.Is(err, ledger.ErrSuperseded) {
 			return
 		}
 		if errors.Is(err, errNotTurn) {
@@ -184,22 +186,32 @@ var (
 	errTestEnded = errors.New("the test has ended")
 )
 
-// start starts an attempt. It plans again if another writer recorded an event first.
-func (b *testStack) start(ctx context.Context, req ledger.Request, input string, redelivered bool) (*ledger.StartedAttempt, error) {
+// start starts an attempt. It plans again if another writer recorded an event first. listen is called
+// after the plan and before the start is recorded, so that another delivery finds the run held; stop ends
+// it, and is called if there is an error.
+func (b *testStack) start(ctx context.Context, req ledger.Request, input string, redelivered bool, listen func() (stop func(), err error)) (run *ledger.StartedAttempt, stop func(), err error) {
 	for {
 		plan, err := b.ledger.Plan(ctx, req, redelivered)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if plan.WaitFor != "" {
-			return nil, errNotTurn
+			return nil, nil, errNotTurn
 		}
 		if req.Turn != nil {
 			input = plan.Heap
 		}
+		stop, err := listen()
+		if err != nil {
+			return nil, nil, err
+		}
 		run, err := b.ledger.Start(ctx, plan, ledger.Start{Runner: "test", Engine: events.Engine{ID: testEngine}, InputHeap: input})
+		if err == nil {
+			return run, stop, nil
+		}
+		stop()
 		if !errors.Is(err, ledger.ErrReplan) {
-			return run, err
+			return nil, nil, err
 		}
 		redelivered = true
 	}
@@ -240,26 +252,24 @@ func (b *testStack) run(ctx context.Context, d runner.Delivery) error {
 			input = ""
 		}
 	}
-	run, err := b.start(ctx, req, input, d.Delivered > 1)
+	asked, over := make(chan struct{}), make(chan struct{})
+	defer close(over)
+	var once sync.Once
+	run, stop, err := b.start(ctx, req, input, d.Delivered > 1, func() (func(), error) {
+		return b.store.ListenCancel(req.Tenant, req.ExecutionID, func() bool {
+			once.Do(func() { close(asked) })
+			<-over
+			return true
+		})
+	})
 	if ended, ok := errors.AsType[*ledger.EndedError](err); ok {
 		return b.ledger.Finalize(ctx, req, ended.Event)
 	}
 	if err != nil {
 		return err
 	}
-	input = run.InputHeap
-	asked, over := make(chan struct{}), make(chan struct{})
-	defer close(over)
-	var once sync.Once
-	stop, err := b.store.ListenCancel(req.Tenant, req.ExecutionID, func() bool {
-		once.Do(func() { close(asked) })
-		<-over
-		return true
-	})
-	if err != nil {
-		return err
-	}
 	defer stop()
+	input = run.InputHeap
 
 	status, res := events.StatusCompleted, ledger.Result{}
 	line, at := run.Plan.FirstLine, run.Plan.FirstByte
