@@ -139,7 +139,7 @@ func waitUntil(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	end := time.After(20 * time.Second)
+	end := time.After(2 * time.Minute)
 	for !ok() {
 		select {
 		case <-tick.C:
