@@ -141,8 +141,9 @@ func TestSearchFindsSentCode(t *testing.T) {
 	t.Parallel()
 	p := shared(t)
 	id := p.newSession()
+	name := "found" + strings.ReplaceAll(id, "-", "") // in no other run of the shared Daybook
 	p.mustCall("session/prompt", obj{"sessionId": id, "prompt": []obj{
-		{"type": "text", "text": "let found8461 = prompt.resources.length"}, {"type": "resource_link", "name": "a", "uri": "file:///secret8462"},
+		{"type": "text", "text": "let " + name + " = prompt.resources.length"}, {"type": "resource_link", "name": "a", "uri": "file:///secret8462"},
 	}}, nil)
 	count := func(word string) int {
 		t.Helper()
@@ -154,7 +155,7 @@ func TestSearchFindsSentCode(t *testing.T) {
 		}
 		return len(page.Executions)
 	}
-	if n := count("found8461"); n != 1 {
+	if n := count(name); n != 1 {
 		t.Errorf("a search for the code finds %d runs", n)
 	}
 	if n := count("secret8462"); n != 0 {
@@ -165,7 +166,7 @@ func TestSearchFindsSentCode(t *testing.T) {
 	p.mustCall("session/load", obj{"sessionId": id, "cwd": os.TempDir(), "mcpServers": []any{}}, nil)
 	list := updates(t, p.messagesSince(mark), id)
 	at := slices.IndexFunc(list, func(u sdk.SessionUpdate) bool { return u.ToolCall != nil })
-	if at < 0 || list[at].ToolCall.RawInput.(map[string]any)["code"] != "let found8461 = prompt.resources.length" {
+	if at < 0 || list[at].ToolCall.RawInput.(map[string]any)["code"] != "let "+name+" = prompt.resources.length" {
 		t.Errorf("the replay shows %s", strings.Join(asJSON(t, list), "\n"))
 	}
 	if links := strings.Count(strings.Join(asJSON(t, list), "\n"), "secret8462"); links != 1 {
