@@ -1,6 +1,7 @@
 package embed_test
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"os"
@@ -91,7 +92,11 @@ func TestAcceptedLossInCheckedFiles(t *testing.T) {
 		}
 	}
 	closeBook(t, book)
-	flipByte(t, blockOf(dir, "1"), 1400)
+	raw, err := os.ReadFile(blockOf(dir, "1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	flipByte(t, blockOf(dir, "1"), bytes.LastIndex(raw, []byte(strings.Repeat("ab", 32)))) // in the second edit
 	closeBook(t, start(embed.Options{Storage: embed.StorageOptions{AcceptDamage: true}}))
 	for range 2 {
 		book := start(embed.Options{})

@@ -95,32 +95,36 @@ func TestAcceptDamageOfAnotherHistory(t *testing.T) {
 		}
 		return "nats://" + ns.Addr().String(), func() { ns.Shutdown(); ns.WaitForShutdown() }
 	}
-	runs := func(opts embed.Options, n int) {
+	// runs returns how many events there are after n runs, or more until there are enough events: how many
+	// checkpoints come between them depends on the time that they take.
+	runs := func(opts embed.Options, n, enough int) (events int) {
 		t.Helper()
 		book := start(t, opts)
-		for range n {
+		for i := 0; i < n || events < enough; i++ {
 			run(t, book, embed.Script{Code: "1"})
+			events = len(allEvents(t, book))
 		}
 		closeBook(t, book)
+		return events
 	}
 	first, second := embed.Options{DataDir: t.TempDir()}, embed.Options{DataDir: t.TempDir()}
 	var stop func()
 	first.NATS.URL, stop = serve()
-	runs(first, 12) // most events are the same in both histories
+	runs(first, 12, 0) // most events are the same in both histories
 	stop()
 	kept := t.TempDir()
 	if err := os.CopyFS(kept, os.DirFS(dir)); err != nil {
 		t.Fatal(err)
 	}
 	first.NATS.URL, stop = serve()
-	runs(first, 6)
+	length := runs(first, 6, 0)
 	stop()
 	dir = kept
 	second.NATS.URL, stop = serve()
 	defer stop()
-	runs(second, 8)
+	runs(second, 8, length+5) // the longer history, also with the events of the first one's end
 	first.NATS.URL, first.Storage.AcceptDamage = second.NATS.URL, true
 	_, err := embed.Start(within(t), first)
 	wantError(t, err, "intact events do not match the hashes", "restore the streams")
-	runs(second, 1)
+	runs(second, 1, 0)
 }

@@ -63,6 +63,9 @@ func TestCarriedGlobalsCost(t *testing.T) {
 		}
 		restored := time.Since(began)
 		first, took := v8.TimeOfGlobals(i), v8.TimeOfGlobals(i)
+		for range 9 { // another process may take the processor during some of them
+			took = min(took, v8.TimeOfGlobals(i))
+		}
 		began = time.Now()
 		if _, err := i.Inspect(); err != nil {
 			t.Error(err)
