@@ -131,7 +131,7 @@ func TestArtifactReceiverFails(t *testing.T) {
 	why := errors.New("the disk is full")
 	calls := 0
 	task := patient(`for (;;) { artifact("n", "a/b", "x"); await new Promise(done => setTimeout(done, 1)) }`)
-	task.Timeout = time.Minute
+	task.Timeout = 5 * time.Minute
 	task.OnArtifact = func(context.Context, runner.Artifact) error {
 		calls++
 		return why

@@ -18,7 +18,7 @@ import (
 // listTask returns a task that lists the globals of a heap.
 func listTask(heap []byte) runner.Task {
 	return runner.Task{
-		Tenant: "t", Heap: heap, Stateful: true, ListGlobals: true, Timeout: 30 * time.Second, Start: time.Unix(0, 0),
+		Tenant: "t", Heap: heap, Stateful: true, ListGlobals: true, Timeout: 5 * time.Minute, Start: time.Unix(0, 0),
 		HeapLimitBytes: 64 << 20, ArrayBufferLimitBytes: 64 << 20,
 	}
 }
@@ -79,7 +79,6 @@ func TestListGlobalsLimits(t *testing.T) {
 	pool := worker.New(worker.Options{Idle: 1})
 	defer pool.Close()
 	large := patient("for (let i = 0; i < 900; i++) globalThis['g' + i] = Array.from({ length: 3000 }, (_, n) => ({ n })); 1")
-	large.Timeout = 2 * time.Minute
 	large.HeapLimitBytes, large.ArrayBufferLimitBytes = 256<<20, 64<<20
 	before, err := pool.Run(t.Context(), large, discard)
 	if err != nil || before.Status != events.StatusCompleted {

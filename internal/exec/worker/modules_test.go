@@ -50,7 +50,7 @@ func (r *registry) Bundle(ctx context.Context, specifiers []string) ([]byte, err
 	if err != nil {
 		return nil, err
 	}
-	t := runner.Task{Tenant: "t", Bundle: encoded, Stateful: true, HeapLimitBytes: 64 << 20, ArrayBufferLimitBytes: 64 << 20, Timeout: time.Minute, Start: begin}
+	t := runner.Task{Tenant: "t", Bundle: encoded, Stateful: true, HeapLimitBytes: 64 << 20, ArrayBufferLimitBytes: 64 << 20, Timeout: 5 * time.Minute, Start: begin}
 	o, err := r.pool.Run(ctx, t, discard)
 	if err != nil {
 		return nil, err

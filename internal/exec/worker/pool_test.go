@@ -30,7 +30,7 @@ func collect(to *[]events.Line) func(context.Context, []events.Line) error {
 
 func patient(code string) runner.Task {
 	task := hostileTask(code)
-	task.Timeout = 30 * time.Second
+	task.Timeout = 5 * time.Minute // more than a script takes on a slow machine
 	return task
 }
 
