@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -145,8 +146,12 @@ func TestShredDeletesProjectionCopies(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, book, done.Seq)
-	if names := copiesIn(t, dir); len(names) != 0 {
-		t.Errorf("after the shred there are the copies %v", names)
+	for _, name := range copiesIn(t, dir) {
+		// The next copy is made soon. It has the position of the shred or a later one.
+		position, err := strconv.ParseUint(strings.TrimSuffix(name, ".zst"), 10, 64)
+		if name != "incomplete" && (err != nil || position < done.Seq) {
+			t.Errorf("after the shred there is the copy %s", name)
+		}
 	}
 	if found := filesWith(t, dir, "Dreiundvierzig"); len(found) != 0 {
 		t.Errorf("after the shred the content is in %v", found)
