@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"daybook/events"
@@ -40,16 +41,18 @@ func TestFollowOwnAppends(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			var writers sync.WaitGroup
+			defer writers.Wait() // the acknowledgement of an event may follow its delivery
 			for i := range appenders {
 				id := newID()
-				go func() {
+				writers.Go(func() {
 					for range each {
 						if _, err := stores[i%tt.stores].Append(t.Context(), started(id, 1), -1); err != nil {
 							t.Error(err)
 							return
 						}
 					}
-				}()
+				})
 			}
 			var got []events.Stored
 			err = s.FollowRaw(t.Context(), start, func(batch []events.Stored, _ uint64) error {
