@@ -61,11 +61,3 @@ func TestChangesOfLazyObjectsAreFound(t *testing.T) {
 		}
 	}
 }
-
-// The heap of the smallest run stays small: each run restores and saves it.
-func TestBaseHeapSize(t *testing.T) {
-	const promised = 400_000 // bytes
-	if size := len(run(t, v8.Config{}, "0").heap); size > promised {
-		t.Errorf("the heap has %d bytes, more than %d", size, promised)
-	}
-}
