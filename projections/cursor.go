@@ -34,6 +34,9 @@ const (
 	cursorLogical cursorKind = 'l'
 	// cursorSessions continues a list of sessions of every kind.
 	cursorSessions cursorKind = 's'
+	// cursorShared continues it after a named session whose position of the last use a session of
+	// another kind shares: the next page begins with that one.
+	cursorShared cursorKind = 'b'
 	// cursorNames continues a list of names, after a name instead of a position.
 	cursorNames cursorKind = 'n'
 	// cursorTagEdits continues a history of tags, oldest edit first.
@@ -140,6 +143,19 @@ func parseStart(text string, kind cursorKind) (before uint64, err error) {
 	}
 	c, err := parseCursor(text, kind)
 	return c.seq, err
+}
+
+// parseSessionStart is parseStart for a list of sessions of every kind: it returns the positions
+// before which named sessions and others start.
+func parseSessionStart(text string) (named, others uint64, err error) {
+	if text == "" {
+		return math.MaxInt64, math.MaxInt64, nil
+	}
+	c, err := parseCursor(text, cursorSessions, cursorShared)
+	if err == nil && c.kind == cursorShared {
+		return c.seq, min(c.seq+1, math.MaxInt64), nil
+	}
+	return c.seq, c.seq, err
 }
 
 // readPage reads the rows of a page and closes rows. A row beyond limit means that there is

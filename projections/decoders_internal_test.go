@@ -16,7 +16,7 @@ import (
 func TestCursors(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
-	for _, kind := range []cursorKind{cursorExecutions, cursorEnded, cursorHeaps} {
+	for _, kind := range []cursorKind{cursorExecutions, cursorEnded, cursorHeaps, cursorSessions, cursorShared} {
 		for _, seq := range []uint64{0, 1, 127, 128, 1 << 40, 1<<63 - 1} {
 			want := cursor{kind, seq}
 			got, err := parseCursor(want.String(), kind)

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -111,6 +113,47 @@ func TestLogicalSessions(t *testing.T) {
 	}{{-1, ""}, {projections.MaxListLimit + 1, ""}, {1, "nonsense"}} {
 		if _, err := s.LogicalSessions(t.Context(), tenant, bad.limit, bad.cursor); !errors.Is(err, projections.ErrBadQuery) {
 			t.Errorf("limit %d, cursor %q: %v", bad.limit, bad.cursor, err)
+		}
+	}
+}
+
+// A run in a named session can have a turn in a logical one. Then both were last used at the same
+// position, and pages of any length have each of them once.
+func TestSessionsOfOneRunAreListedOnce(t *testing.T) {
+	t.Parallel()
+	s, b := open(t, projections.Options{}), newMemoryLedger()
+	var want []string
+	for n := range 3 {
+		name := fmt.Sprint("session ", n)
+		b.add(opened(n, ""), turnQueued(n, 1, 10+n), requested(10+n, inSession(name), inTurn(n, 1)), requested(20+n, inSession(name+" alone")))
+		want = append(want, sessionID(n), events.SessionID(tenant, name), events.SessionID(tenant, name+" alone"))
+	}
+	slices.Reverse(want)
+	apply(t, s, b)
+	noAnomalies(t, s)
+	for _, kind := range []events.SessionKind{"", events.SessionLog, events.SessionLogical} {
+		want := slices.Clone(want)
+		if kind != "" {
+			want = slices.DeleteFunc(want, func(id string) bool { return strings.HasPrefix(id, "000") != (kind == events.SessionLogical) })
+		}
+		for limit := 1; limit <= len(want)+1; limit++ {
+			var got []string
+			for page := (projections.SessionPage{}); ; {
+				var err error
+				page, err = s.SessionList(t.Context(), tenant, projections.SessionFilter{Kind: kind, Limit: limit, Cursor: page.NextCursor})
+				if err != nil || len(page.Items) > limit || len(got) > len(want) {
+					t.Fatalf("kind %q, limit %d: a page of %d, %v", kind, limit, len(page.Items), err)
+				}
+				for _, one := range page.Items {
+					got = append(got, one.SessionID)
+				}
+				if page.NextCursor == "" {
+					break
+				}
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("kind %q in pages of %d (-want +got):\n%s", kind, limit, diff)
+			}
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -233,7 +234,9 @@ func askEverything(t *testing.T, s *Store) {
 	ask(s.FirstPosition(ctx, "t", "x", "s"))
 	ask(s.ResolveSession(ctx, "t", "unknown"))
 	for _, kind := range []events.SessionKind{"", events.SessionLog, events.SessionLogical, events.SessionACP} {
-		ask(s.SessionList(ctx, "t", SessionFilter{Kind: kind, Limit: 5, Cursor: cursor{cursorSessions, 5}.String()}))
+		for _, after := range []cursor{{cursorSessions, 5}, {cursorShared, math.MaxInt64}} {
+			ask(s.SessionList(ctx, "t", SessionFilter{Kind: kind, Limit: 5, Cursor: after.String()}))
+		}
 	}
 	ask(s.Entries(ctx, "t", "s"))
 	ask(s.LogicalSession(ctx, "t", "s"))

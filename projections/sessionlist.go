@@ -114,6 +114,7 @@ func (s *Store) findSessions(ctx context.Context, tenant string, limit int, sear
 		return nil, err
 	}
 	defer tx.Rollback()
+	seen := map[string]bool{} // several searches can find a session
 	for _, search := range searches {
 		rows, err := tx.QueryContext(ctx, search.arm.query(search.condition), append([]any{tenant, limit}, search.args...)...)
 		if err != nil {
@@ -124,7 +125,8 @@ func (s *Store) findSessions(ctx context.Context, tenant string, limit int, sear
 			if err != nil {
 				return nil, errors.Join(err, rows.Close())
 			}
-			if !slices.ContainsFunc(found, func(l listedSession) bool { return l.seq == seq && l.SessionID == one.SessionID }) {
+			if !seen[one.SessionID] {
+				seen[one.SessionID] = true
 				found = append(found, listedSession{one, seq})
 			}
 		}
@@ -167,16 +169,16 @@ func (s *Store) SessionList(ctx context.Context, tenant string, f SessionFilter)
 	default:
 		return page, badQuery("kind %.40q is none of named, logical, acp", f.Kind)
 	}
-	before, err := parseStart(f.Cursor, cursorSessions)
+	beforeNamed, before, err := parseSessionStart(f.Cursor)
 	if err != nil {
 		return page, err
 	}
-	var searches []sessionSearch
+	var searches []sessionSearch // named sessions first: see cursorShared
 	for _, kind := range []events.SessionKind{events.SessionLog, events.SessionLogical, events.SessionACP} {
 		switch {
 		case f.Kind != "" && f.Kind != kind:
 		case kind == events.SessionLog:
-			searches = append(searches, sessionSearch{namedSessions, `n.used_seq < ?3`, []any{before}})
+			searches = append(searches, sessionSearch{namedSessions, `n.used_seq < ?3`, []any{beforeNamed}})
 		default:
 			searches = append(searches, sessionSearch{otherSessions, `n.used_seq < ?3 AND n.kind = ?4`, []any{before, string(kind)}})
 		}
@@ -187,7 +189,11 @@ func (s *Store) SessionList(ctx context.Context, tenant string, f SessionFilter)
 	}
 	for i, one := range found {
 		if i == limit {
-			page.NextCursor = cursor{cursorSessions, found[i-1].seq}.String()
+			kind := cursorSessions
+			if one.seq == found[i-1].seq { // a run in a named session has a turn in the other one
+				kind = cursorShared
+			}
+			page.NextCursor = cursor{kind, found[i-1].seq}.String()
 			break
 		}
 		page.Items = append(page.Items, one.Session)
