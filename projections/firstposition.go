@@ -11,6 +11,10 @@ import (
 // FirstPosition returns the position of the first event about an execution or of a session, as
 // events.Selection selects them, or 0 if the projections know none. With both, it is the later
 // position. The events of a removed volume that are not kept do not count.
+//
+// If events were lost, the first one that is left may come before the first one that a row names:
+// the entry of a run whose request was lost, for example. Such an event is an anomaly, so the result
+// is not later than the first anomaly of the tenant.
 func (s *Store) FirstPosition(ctx context.Context, tenant, execution, session string) (first uint64, err error) {
 	for _, q := range []struct {
 		text, sql string
@@ -27,6 +31,15 @@ func (s *Store) FirstPosition(ctx context.Context, tenant, execution, session st
 			return 0, fmt.Errorf("find the first event of %q: %w", q.text, err)
 		}
 		first = max(first, uint64(position.Int64))
+	}
+	if first > 0 {
+		var anomaly sql.NullInt64
+		if err := s.reader.QueryRowContext(ctx, `SELECT min(seq) FROM anomalies WHERE tenant = ?`, tenant).Scan(&anomaly); err != nil {
+			return 0, fmt.Errorf("find the first anomaly: %w", err)
+		}
+		if anomaly.Valid {
+			first = min(first, uint64(anomaly.Int64))
+		}
 	}
 	return first, nil
 }
