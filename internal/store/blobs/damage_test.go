@@ -96,6 +96,27 @@ func TestDamagedHeaps(t *testing.T) {
 	}
 }
 
+// A lost heap that another process stores again while lost ones are looked for is not reported.
+func TestLostHeapIsStoredAgain(t *testing.T) {
+	t.Parallel()
+	s := storetest.Open(t, storetest.StartServer(t, t.TempDir()), jetstream.Options{})
+	blob := []byte("a heap")
+	list := []events.LostBlob{{Tenant: tenant, Kind: "heap", SHA256: events.Hash(blob)}}
+	if n, err := s.FindLostBlobs(t.Context(), list); err != nil || n != 1 {
+		t.Fatalf("%d lost heaps, %v", n, err)
+	}
+	for _, again := range []bool{false, true} {
+		n, err := blobs.ListDamaged(t.Context(), s.Store, func() {
+			if again {
+				put(t, s, tenant, blob)
+			}
+		})
+		if is := n == 1; err != nil || is == again {
+			t.Errorf("%d damaged heaps, %v; stored again: %t", n, err, again)
+		}
+	}
+}
+
 // Wrong metadata is detected without being trusted.
 func TestWrongMetadata(t *testing.T) {
 	t.Parallel()

@@ -68,3 +68,16 @@ type BlobReader = blobReader
 func (s *Store) OpenHeap(ctx context.Context, tenant, hash string) (*BlobReader, events.HeapInfo, error) {
 	return s.openHeap(ctx, tenant, hash)
 }
+
+// ListDamaged returns the number of the damaged blobs that FindLostBlobs finds if meanwhile is called
+// after it has listed the metadata.
+func ListDamaged(ctx context.Context, s *Store, meanwhile func()) (int, error) {
+	all, err := s.bucket.readMetaTable(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer all.close()
+	meanwhile()
+	damaged, err := s.bucket.listDamaged(ctx, all)
+	return len(damaged), err
+}

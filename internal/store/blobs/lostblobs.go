@@ -108,7 +108,9 @@ func (b *bucket) listDamaged(ctx context.Context, all *metaTable) (damaged []dam
 		if err != nil {
 			return nil, fmt.Errorf("read the metadata of blob %s: %w", name, err)
 		}
-		damaged = append(damaged, damagedBlob{name, errors.New(e.Metadata[metaDamaged])})
+		if why := e.Metadata[metaDamaged]; why != "" { // otherwise it was stored again since
+			damaged = append(damaged, damagedBlob{name, errors.New(why)})
+		}
 	}
 	slices.SortFunc(damaged, func(a, b damagedBlob) int { return strings.Compare(a.name, b.name) })
 	return damaged, nil
