@@ -225,8 +225,9 @@ func (s *Ledger) find(ctx context.Context, now *volumes, e events.Event, after u
 		}
 		for from := max(after+1, v.first); ; {
 			seq, header, err := s.jet.NextAtLeader(ctx, v.stream(), StoredSubject(v.number, e.Subject()), from)
-			if jet.IsStreamGone(err) {
-				if now, _ := s.reloadIfGone(ctx, v, err); now.segment() != nil {
+			if err != nil {
+				var now volume
+				if now, err = s.reloadIfGone(ctx, v, err); now.segment() != nil {
 					return s.find(ctx, s.volumes(), e, after) // it was archived or removed
 				}
 			}

@@ -253,3 +253,100 @@ func TestBatchContinuesAtArchive(t *testing.T) {
 		}
 	}
 }
+
+// A batch that continues at the archive has about as many bytes as were asked for.
+func TestBatchContinuesWithinItsBytes(t *testing.T) {
+	t.Parallel()
+	s := storetest.Start(t)
+	fill(t, s, 2)
+	v := mustArchive(t, s, 1)
+	all, err := s.ReadRaw(t.Context(), v.First-1, 8)
+	if err != nil || len(all) != 8 {
+		t.Fatalf("%d messages: %v", len(all), err)
+	}
+	size := func(list []events.Stored) (n int) {
+		for _, m := range list {
+			n += len(m.Body)
+		}
+		return n
+	}
+	const some = 3
+	for _, room := range []int{0, 1, len(all[some].Body), size(all[some:])} {
+		r := jet.Request{Seq: v.First, Batch: 1000, MaxBytes: size(all[:some]) + room}
+		rest, _, err := stream.RestOfBatch(t.Context(), s.Ledger, 1, r, all[:some])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := size(rest); n > max(room, len(all[some].Body)) || room == 0 && n > 0 || room > 0 && n == 0 {
+			t.Errorf("with %d bytes left: %d messages of %d bytes", room, len(rest), n)
+		}
+	}
+}
+
+// A batch that continues at kept events has no second message of a subject.
+func TestBatchContinuesAtKeptEvents(t *testing.T) {
+	t.Parallel()
+	s := storetest.Start(t)
+	id := newID()
+	at := mustAppend(t, s, requested(id), 0)
+	first := mustAppend(t, s, started(id, 1), 0)
+	mustAppend(t, s, ended(id), int64(first))
+	r := jet.Request{MultiLast: []string{stream.StoredSubject(1, events.RunSubject(tenant, "*", id)), stream.StoredSubject(1, events.ExecSubject(tenant, id))}, Batch: 2}
+	var list []events.Stored
+	if _, err := s.GetBatchIn(t.Context(), 1, r, func(m events.Stored) error { list = append(list, m); return nil }); err != nil || len(list) != 2 {
+		t.Fatalf("%d messages: %v", len(list), err)
+	}
+	sealProven(t, s)
+	mustRemove(t, s, removal(1, at, first))
+	rest, _, err := stream.RestOfBatch(t.Context(), s.Ledger, 1, r, list)
+	if err != nil || len(rest) != 0 {
+		t.Errorf("%v, error %v", rest, err)
+	}
+}
+
+// A read of an archive fails if the archive does not answer. It is not repeated without end.
+func TestArchiveThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	s := storetest.Start(t)
+	fill(t, s, 2)
+	mustArchive(t, s, 1)
+	s.ClearCache()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	stream.PurgeParts(t, s.Ledger, 1, "frame.*")
+	unanswered := fmt.Errorf("get: %w", context.DeadlineExceeded)
+	stream.SetStarved(s.Ledger, func() error { return unanswered })
+	if _, err := s.Read(ctx, 0, 10); !errors.Is(err, unanswered) || ctx.Err() != nil {
+		t.Errorf("no answer: %v", err)
+	}
+	stream.DeleteStream(t, s.Ledger, stream.ArchiveStream)
+	if _, err := s.Read(ctx, 0, 10); !jet.IsStreamGone(err) {
+		t.Errorf("no stream: %v", err)
+	}
+}
+
+// A process does not take a message for absent while it cannot look for the archive of a deleted
+// stream.
+func TestAbsentOnlyIfTheStreamExists(t *testing.T) {
+	t.Parallel()
+	server := storetest.StartServer(t, t.TempDir())
+	s := storetest.Open(t, server, jetstream.Options{})
+	fill(t, s, 2)
+	other := storetest.Open(t, server, jetstream.Options{})
+	missing := func(before func()) error { return stream.MissingAfter(t.Context(), other.Ledger, 1, before) }
+	if err := missing(func() {}); !errors.Is(err, events.ErrNotFound) {
+		t.Errorf("beside the stream: %v", err)
+	}
+	var unlock func()
+	err := missing(func() {
+		mustArchive(t, s, 1)
+		unlock = stream.LockVolumes(other.Ledger) // as a rotation does
+	})
+	unlock()
+	if err == nil || errors.Is(err, events.ErrNotFound) || jet.IsRejected(err) {
+		t.Errorf("without the list of volumes: %v", err)
+	}
+	if err := missing(func() {}); err != nil {
+		t.Errorf("of an archived volume: %v", err)
+	}
+}

@@ -166,6 +166,15 @@ func IsGoneAfter(ctx context.Context, s *Ledger, n events.Volume, archive func()
 	return rerr == nil && now.segment() != nil
 }
 
+// MissingAfter returns the error of a request to the stream of a volume that finds no message after
+// before has run, or nil if the request is repeated at the archive.
+func MissingAfter(ctx context.Context, s *Ledger, n events.Volume, before func()) error {
+	v := s.volumeByNumber(n)
+	before()
+	_, err := s.reloadIfGone(ctx, v, events.ErrNotFound)
+	return err
+}
+
 // RestOfBatch returns the messages of a batch of an archived volume behind those that were read from
 // its stream.
 func RestOfBatch(ctx context.Context, s *Ledger, n events.Volume, r jet.Request, read []events.Stored) (list []events.Stored, pending uint64, err error) {

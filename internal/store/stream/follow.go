@@ -120,7 +120,8 @@ func (s *Ledger) readBatch(ctx context.Context, limit, maxBytes int, p *page) (h
 			return s.readBatch(ctx, limit, maxBytes, p)
 		}
 	}
-	if now, rerr := s.reloadIfGone(ctx, v, err); err != nil && rerr == nil && now.segment() != nil { // it was archived or removed during the request
+	// Not for a volume without a stream: the same request would fail again, without end.
+	if now, rerr := s.reloadIfGone(ctx, v, err); v.segment() == nil && err != nil && rerr == nil && now.segment() != nil { // it was archived or removed during the request
 		if p.end == r.Seq-1 {
 			return s.readBatch(ctx, limit, maxBytes, p)
 		}
@@ -138,6 +139,11 @@ func (s *Ledger) readBatch(ctx context.Context, limit, maxBytes int, p *page) (h
 		}
 		if s.volumes() != now { // the server may have answered while it deleted the stream
 			return s.readBatch(ctx, limit, maxBytes, p)
+		}
+		if v.segment() == nil { // Reload may not have found the archive
+			if err := s.checkHasStream(ctx, v); err != nil {
+				return 0, 0, err
+			}
 		}
 		return 0, 0, s.damageErrorf("the ledger has a hole: position %d cannot be read", p.end+1)
 	}

@@ -294,8 +294,10 @@ func (s *Ledger) Reload(ctx context.Context) {
 	}
 	defer s.volumesMu.Unlock()
 	err := s.reloadLocked(ctx)
-	for try := 1; jet.IsStreamGone(err) && try < maxReloadTries && jet.Wait(ctx, lagPause) == nil; try++ {
-		err = s.reloadLocked(ctx) // a stream was deleted while it was read
+	// A stream was deleted while it was read, or the server answers no request for it now. The
+	// time is bounded, because other callers wait for volumesMu.
+	for end := time.Now().Add(maxReloadTries * lagPause); jet.IsStreamGone(err) && time.Now().Before(end) && jet.Wait(ctx, lagPause) == nil; {
+		err = s.reloadLocked(ctx)
 	}
 	if err != nil && ctx.Err() == nil {
 		s.jet.Options.Logger.WarnContext(ctx, "cannot look for archived and removed volumes", "err", err)
