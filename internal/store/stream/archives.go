@@ -198,24 +198,48 @@ func (s *Ledger) archiveError(err error) error {
 	return err
 }
 
+// keptInstead returns the kept events that answer the requests for an archive whose parts are
+// missing because the volume was removed. It returns nil if that is not why err was returned.
+func (s *Ledger) keptInstead(ctx context.Context, n events.Volume, err error) *keptEvents {
+	if !errors.Is(err, archive.ErrDamaged) {
+		return nil
+	}
+	now := s.volumeByNumber(n)
+	if now.removed == nil && !s.opts.Exclusive {
+		s.Reload(ctx) // another process may have removed it
+		now = s.volumeByNumber(n)
+	}
+	return now.removed
+}
+
 // archivedVolume returns the volume of an archive.
 func archivedVolume(a *archived) volume {
 	m := a.Manifest()
 	return volume{number: m.Volume, first: m.First, last: m.Last, sealed: true, ended: m.Ended, archive: a}
 }
 
-// get implements segment.
+// get implements segment. If the volume was removed and the archive does not answer any more, the
+// kept events do.
 func (a *archived) get(ctx context.Context, r jet.Request) (list []events.Stored, more int, err error) {
 	if err := a.s.checkSubjectRead(ArchiveStream, r); err != nil {
 		return nil, 0, err
 	}
+	list, more, err = a.request(ctx, r)
+	if kept := a.s.keptInstead(ctx, a.Manifest().Volume, err); kept != nil {
+		return kept.get(ctx, r)
+	}
+	return list, more, a.s.archiveError(err)
+}
+
+// request is get for an archive that exists.
+func (a *archived) request(ctx context.Context, r jet.Request) (list []events.Stored, more int, err error) {
 	others := false
 	switch {
 	case len(r.MultiLast) > 0:
 		for _, pattern := range r.MultiLast {
 			last, err := a.LastOfEach(ctx, pattern)
 			if err != nil {
-				return nil, 0, a.s.archiveError(err)
+				return nil, 0, err
 			}
 			list = append(list, last...)
 		}
@@ -238,13 +262,16 @@ func (a *archived) get(ctx context.Context, r jet.Request) (list []events.Stored
 	if others {
 		more = 1 // or more
 	}
-	return list, more, a.s.archiveError(err)
+	return list, more, err
 }
 
 // find returns the position of the event with the id of e at position from or later, or 0.
 func (a *archived) find(ctx context.Context, e events.Event, from uint64) (uint64, error) {
 	for {
 		list, more, err := a.Next(ctx, StoredSubject(a.Manifest().Volume, e.Subject()), from, jet.BatchMessages, jet.BatchBytes)
+		if kept := a.s.keptInstead(ctx, a.Manifest().Volume, err); kept != nil {
+			return kept.find(e, from), nil
+		}
 		if err != nil {
 			return 0, a.s.archiveError(err)
 		}

@@ -367,3 +367,77 @@ func incompressible(n int) string {
 	_, _ = rand.Read(raw) // it never fails
 	return hex.EncodeToString(raw)
 }
+
+// A reader that meets the removal of archived volumes, by this process or another one, gets the
+// kept events. It does not report the purged archives as damage.
+func TestRemovalOfArchivesDuringReads(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name      string
+		isAnother bool
+		read      func(t *testing.T, s *jetstream.Store, remove func()) []uint64
+	}{
+		{"by subject", false, readVolumeEvents},
+		{"by subject, in another process", true, readVolumeEvents},
+		{"in order, in another process", true, func(t *testing.T, s *jetstream.Store, remove func()) []uint64 {
+			remove()
+			list, err := s.Read(t.Context(), 0, 1000)
+			if err != nil {
+				t.Error(err)
+			}
+			return positions(list)[:min(3, len(list))]
+		}},
+		{"an append, in another process", true, func(t *testing.T, s *jetstream.Store, remove func()) []uint64 {
+			remove()
+			seq, err := s.Append(t.Context(), requested(newID()), 0)
+			if err != nil || seq == 0 {
+				t.Error(err)
+			}
+			if _, err := s.Last(t.Context(), events.ExecSubject(tenant, newID())); !errors.Is(err, events.ErrNotFound) {
+				t.Error(err)
+			}
+			return nil
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			server := storetest.StartServer(t, t.TempDir())
+			s := storetest.Open(t, server, jetstream.Options{})
+			fill(t, s, 3)
+			one, two := mustArchive(t, s, 1), mustArchive(t, s, 2)
+			opts := jetstream.Options{OnDamage: func(err error) { t.Error(err) }}
+			reader := storetest.Open(t, server, opts)
+			remover := reader
+			if test.isAnother {
+				remover = s
+			}
+			keep := []uint64{one.First, one.Last, two.Last}
+			got := test.read(t, reader, func() {
+				mustRemove(t, remover, removal(1, one.First, one.Last))
+				mustRemove(t, remover, removal(2, keep...))
+			})
+			if got != nil && !slices.Equal(got, keep) {
+				t.Errorf("positions %v, want %v", got, keep)
+			}
+		})
+	}
+}
+
+// readVolumeEvents removes volumes 1 and 2 at the first event that volumes record about themselves. It
+// returns position 1 and those of the next two events that volumes have at their ends.
+func readVolumeEvents(t *testing.T, s *jetstream.Store, remove func()) []uint64 {
+	list := []uint64{1}
+	err := s.EachMatching(t.Context(), events.VolumeSubject(events.LedgerTenant), func(e events.Event) error {
+		if len(list) == 1 {
+			remove()
+		}
+		if e.Type == events.TypeLedgerVolumeSealed {
+			list = append(list, e.Seq)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	return list[:min(3, len(list))]
+}

@@ -103,6 +103,9 @@ func (s *Ledger) readBatch(ctx context.Context, limit, maxBytes int, p *page) (h
 	}
 	r := jet.Request{Seq: p.end + 1, Batch: limit, MaxBytes: maxBytes}
 	here, err = s.getInOrder(ctx, v, r, func(m events.Stored) error {
+		if m.Removed > 0 {
+			return errRemovedMeanwhile // a kept event
+		}
 		if lost.Unreadable(m.Seq) {
 			return errLostNext
 		}
@@ -127,7 +130,10 @@ func (s *Ledger) readBatch(ctx context.Context, limit, maxBytes int, p *page) (h
 		}
 		err = errLostNext
 	}
-	if errors.Is(err, errLostNext) {
+	if errors.Is(err, errRemovedMeanwhile) && p.end == r.Seq-1 {
+		return s.readBatch(ctx, limit, maxBytes, p)
+	}
+	if errors.Is(err, errLostNext) || errors.Is(err, errRemovedMeanwhile) {
 		return 0, max(s.lastStored.Load(), p.end) - p.end, nil
 	}
 	if err != nil {
