@@ -8,8 +8,8 @@ import (
 	"daybook/internal/exec/v8"
 )
 
-// A run evaluates the groups of the prelude after user code of earlier runs. The evaluation calls none
-// of it.
+// A run evaluates the groups of the prelude, and parts of the platform, after user code of earlier
+// runs. The evaluation calls none of it.
 func TestGroupsRunNoUserCode(t *testing.T) {
 	heap := saved(t, `
 		globalThis.ran = [];
@@ -20,6 +20,7 @@ func TestGroupsRunNoUserCode(t *testing.T) {
 		Array.prototype[Symbol.iterator] = note("iterator")`)
 	for _, probe := range []string{
 		"structuredClone(new Map)", "console.log(1.5, [])", "new Error().stack", "[1, 2]", "Intl.Segmenter", "mcp.none.tool().catch(() => {})",
+		"new TextEncoder().encode('é')", "new TextDecoder().decode(new Uint8Array(2))", "new TextDecoder('latin1').encoding", "btoa(atob('eA=='))", "new URL('http://a/é').pathname", "new Blob(['é'])",
 	} {
 		o := run(t, v8.Config{Heap: heap}, "ran.length = 0; globalThis.kept = "+probe+"; ran.join()")
 		if o.text != "" {
@@ -42,6 +43,10 @@ func TestChangesOfLazyObjectsAreFound(t *testing.T) {
 		{"Object.setPrototypeOf(Intl.Locale, null)", "Intl.Locale (prototype)"},
 		{"Object.getPrototypeOf(new Intl.Segmenter().segment('a')).containing = null", "Segments.prototype.containing"},
 		{"Object.getPrototypeOf(new Intl.Segmenter().segment('a')[Symbol.iterator]()).next = null", "SegmentIterator.prototype.next"},
+		{"TextDecoder.prototype.decode = null", "TextDecoder.prototype.decode"},
+		{"TextEncoder = class {}", "TextEncoder"},
+		{"atob = btoa", "atob"},
+		{"delete globalThis.btoa", "btoa (deleted)"},
 		{"let n = 0; const f = () => { try { f() } catch {} if (n++ < 2500) try { Intl.Locale.prototype.extra = 1 } catch {} }; f(); Intl.Locale.prototype.extra", "Intl.Locale.prototype.extra (added)"},
 		{"let n = 0; const f = () => { try { f() } catch {} if (n++ < 2500) try { URL.prototype.extra = 1 } catch {} }; f(); URL.prototype.extra", "URL.prototype.extra (added)"},
 	} {
@@ -50,7 +55,7 @@ func TestChangesOfLazyObjectsAreFound(t *testing.T) {
 			if c := inspect(t, heap); !slices.ContainsFunc(c.Changed, func(s string) bool { return strings.HasPrefix(s, test.want) }) {
 				t.Errorf("%.60s: found %q, want %q", test.source, c.Changed, test.want)
 			}
-			test.source = "void [Intl.Locale, URL]; " + test.source
+			test.source = "void [Intl.Locale, URL, TextEncoder, atob]; " + test.source
 		}
 	}
 	for _, harmless := range []string{

@@ -126,6 +126,36 @@ console.log(copy.a[1].b, copy.m, copy.d, copy.r, copy.u);`
 	}
 }
 
+// Text coding and Base64 are loaded when a script first uses them. What scripts did before makes no
+// difference, in the same run and in the next one: also not if the stack was too full to load them.
+func TestTextCodingIsLoadedAfterOtherScripts(t *testing.T) {
+	const use = `new TextDecoder().decode(new TextEncoder().encode('é')) + new TextDecoder('latin1').decode(Uint8Array.of(233)) + atob(btoa('x')) + new URL('http://a/é').pathname + await new Blob(['é']).text() +
+		[TextEncoder, TextDecoder, atob, btoa].map(f => f.name + f.length + Object.getOwnPropertyNames(f))`
+	deep := func(what string) string {
+		return "let n = 0; const f = () => { try { f() } catch {} if (n++ < 2500) try { " + what + " } catch {} }; f()"
+	}
+	want := run(t, v8.Config{}, use).text
+	for _, before := range []string{
+		deep("TextEncoder"), deep("new TextDecoder('latin1')"), deep("atob"), deep("btoa('x')"), deep("URL"), deep("Blob"),
+		"Object.freeze(globalThis)", "Object.freeze(Object.prototype); Object.freeze(Function.prototype)", "delete Function.prototype.call.name; delete Function.prototype.call.length",
+		"Error.prepareStackTrace = () => { throw 1 }; Error.stackTraceLimit = 0",
+		"globalThis.d = new (class D extends TextDecoder {}); d.decode(Uint8Array.of(0xe6, 0xbc), { stream: true })",
+	} {
+		for _, mode := range modes {
+			if _, got := print(t, mode.cfg, before+"; console.log("+use+")"); len(got) != 1 || got[0].Text != want {
+				t.Errorf("%s: %.90s: %v", mode.name, before, got)
+			}
+		}
+		heap := saved(t, before)
+		if got := run(t, v8.Config{Heap: heap}, use).text; got != want {
+			t.Errorf("after %.90s: %q", before, got)
+		}
+		if one, both := inspect(t, heap).Changes, inspect(t, saved(t, before, "void ["+use+"]")).Changes; one != both {
+			t.Errorf("%.90s: %d changes, and %d when the parts are loaded", before, one, both)
+		}
+	}
+}
+
 // A decoder of a stream in ISO-2022-JP keeps what earlier bytes select, and no bytes: each part
 // costs what it is long, however much text came before.
 func TestStreamOfISO2022JP(t *testing.T) {

@@ -18,7 +18,8 @@ const global = globalThis;
 const { apply: ReflectApply, construct: ReflectConstruct, ownKeys: ReflectOwnKeys } = Reflect;
 
 // call.bind(method) returns method(self, ...args), which needs no lookup when it is called.
-const uncurryThis = Function.prototype.bind.bind(Function.prototype.call);
+const FunctionPrototypeCall = Function.prototype.call;
+const uncurryThis = Function.prototype.bind.bind(FunctionPrototypeCall);
 const getterOf = (object, key) => uncurryThis(Object.getOwnPropertyDescriptor(object, key).get);
 
 const {

@@ -178,45 +178,53 @@ const bytesOf = (value) => {
   }
 };
 
-const newPlatform = () => ({
-  __proto__: null,
-  host,
-  global,
-  compute,
-  load: loadPart,
-  // method returns a built-in method as a function whose first argument is its receiver.
-  method: (path, key) => uncurryThis(original(path, key).value),
-  // getter returns a built-in accessor as a function of the object.
-  getter: (path, key) => uncurryThis(original(path, key).get),
-  // original returns the value of a built-in property, such as a constructor.
-  original: (path, key) => original(path, key).value,
-  uncurryThis, ReflectApply, ReflectConstruct, ReflectOwnKeys,
-  ObjectCreate, ObjectDefineProperty, ObjectFreeze, ObjectGetOwnPropertyDescriptor, ObjectGetPrototypeOf, ObjectKeys, ObjectSetPrototypeOf,
-  hasOwn, ArrayIsArray, isObject, isProxy,
-  newList, toList, listIncludes, listJoin, replaceText, splitText, matches,
-  defineHidden, setMeta, setTag,
-  TypeError: NativeTypeError, RangeError: NativeRangeError, Error: NativeError, DOMException: DOMExceptionClass,
-  domError, codedError, invalidArgument, hideFrames, setStackHeader,
-  Uint8Array: NativeUint8Array, ArrayBuffer: NativeArrayBuffer, Map: NativeMap, Set: NativeSet, WeakMap: NativeWeakMap, Promise: NativePromise, String: NativeString,
-  SymbolIterator, SymbolAsyncIterator: Symbol.asyncIterator, SymbolToPrimitive, SymbolToStringTag, IteratorPrototype,
-  bytesOf, bufferOf: TypedArrayPrototypeGetBuffer, offsetOf: TypedArrayPrototypeGetByteOffset, lengthOf: TypedArrayPrototypeGetLength,
-  exec: RegExpPrototypeExec,
-  regExpFlags: (value) => {
-    let flags = "";
-    for (let i = 0; i < regExpFlagGetters.length; i++) if (regExpFlagGetters[i].get(value)) flags += regExpFlagGetters[i].letter;
-    return flags;
-  },
-  inspectCustom, inspectWith, publicInspect, classNameOf, describeReceived, formatArguments,
-  isError: (value) => isObject(value) && (host.kindOf(value) === "error" || isInstance(NativeError, value)),
-  isInstance,
-  loadNodeModule,
-  // provided returns a global of the platform, or undefined if the platform has no such global.
-  provided: (name) => (name in partOfGlobal ? loadPart(partOfGlobal[name])[name] : undefined),
-  startFetch: (request, fail, resolve, reject) => calling().startFetch(request, fail, resolve, reject),
-  startOfRun: () => timeOrigin,
-  warn: (text) => emit(levelWarn, text),
-  cloneMessage,
-  addCloneable: (find) => { cloneables[cloneables.length] = find; },
-  now: host.now,
-  reportError: host.reportError,
-});
+const newPlatform = () => {
+  // bind reads length and name of call, which user code may have made accessors or removed.
+  const isOwnValue = (key) => {
+    const descriptor = ObjectGetOwnPropertyDescriptor(FunctionPrototypeCall, key);
+    return descriptor !== undefined && hasOwn(descriptor, "value");
+  };
+  const uncurry = (method) => (isOwnValue("length") && isOwnValue("name") ? uncurryThis(method) : (self, ...args) => ReflectApply(method, self, args));
+  return {
+    __proto__: null,
+    host,
+    global,
+    compute,
+    load: loadPart,
+    // method returns a built-in method as a function whose first argument is its receiver.
+    method: (path, key) => uncurry(original(path, key).value),
+    // getter returns a built-in accessor as a function of the object.
+    getter: (path, key) => uncurry(original(path, key).get),
+    // original returns the value of a built-in property, such as a constructor.
+    original: (path, key) => original(path, key).value,
+    uncurryThis: uncurry, ReflectApply, ReflectConstruct, ReflectOwnKeys,
+    ObjectCreate, ObjectDefineProperty, ObjectFreeze, ObjectGetOwnPropertyDescriptor, ObjectGetPrototypeOf, ObjectKeys, ObjectSetPrototypeOf,
+    hasOwn, ArrayIsArray, isObject, isProxy,
+    newList, toList, listIncludes, listJoin, replaceText, splitText, matches,
+    defineHidden, setMeta, setTag,
+    TypeError: NativeTypeError, RangeError: NativeRangeError, Error: NativeError, DOMException: DOMExceptionClass,
+    domError, codedError, invalidArgument, hideFrames, setStackHeader,
+    Uint8Array: NativeUint8Array, ArrayBuffer: NativeArrayBuffer, Map: NativeMap, Set: NativeSet, WeakMap: NativeWeakMap, Promise: NativePromise, String: NativeString,
+    SymbolIterator, SymbolAsyncIterator: Symbol.asyncIterator, SymbolToPrimitive, SymbolToStringTag, IteratorPrototype,
+    bytesOf, bufferOf: TypedArrayPrototypeGetBuffer, offsetOf: TypedArrayPrototypeGetByteOffset, lengthOf: TypedArrayPrototypeGetLength,
+    exec: RegExpPrototypeExec,
+    regExpFlags: (value) => {
+      let flags = "";
+      for (let i = 0; i < regExpFlagGetters.length; i++) if (regExpFlagGetters[i].get(value)) flags += regExpFlagGetters[i].letter;
+      return flags;
+    },
+    inspectCustom, inspectWith, publicInspect, classNameOf, describeReceived, formatArguments,
+    isError: (value) => isObject(value) && (host.kindOf(value) === "error" || isInstance(NativeError, value)),
+    isInstance,
+    loadNodeModule,
+    // provided returns a global of the platform, or undefined if the platform has no such global.
+    provided: (name) => (name in partOfGlobal ? loadPart(partOfGlobal[name])[name] : undefined),
+    startFetch: (request, fail, resolve, reject) => calling().startFetch(request, fail, resolve, reject),
+    startOfRun: () => timeOrigin,
+    warn: (text) => emit(levelWarn, text),
+    cloneMessage,
+    addCloneable: (find) => { cloneables[cloneables.length] = find; },
+    now: host.now,
+    reportError: host.reportError,
+  };
+};
