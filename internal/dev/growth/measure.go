@@ -1,12 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"daybook/internal/dev/process"
@@ -22,7 +22,8 @@ type row struct {
 	Used                memory        // after the requests
 	Rested              memory        // after settings.idle without requests
 	Requests            []requestTimes
-	Rebuild, Verify     timing
+	// Restore is a rebuild that begins with a projection copy.
+	Rebuild, Restore, Verify timing
 }
 
 // memory is the resident memory of a process in bytes, and the part of it that no file has.
@@ -104,7 +105,10 @@ func measure(ctx context.Context, s settings, g *generator) (r row, err error) {
 	if r.Verify, err = timeCommand(ctx, s.bin, "verify", "--data-dir", s.data(), "--key", filepath.Join(s.data(), "audit", "vkey")); err != nil {
 		return r, err
 	}
-	r.Rebuild, err = timeCommand(ctx, s.bin, "rebuild", "--data-dir", s.data())
+	if r.Restore, err = timeCommand(ctx, s.bin, "rebuild", "--data-dir", s.data()); err != nil {
+		return r, err
+	}
+	r.Rebuild, err = timeCommand(ctx, s.bin, "rebuild", "--from-start", "--data-dir", s.data())
 	return r, err
 }
 
@@ -160,15 +164,34 @@ func sign(ctx context.Context, c *client.Client, late time.Time) error {
 // archivedWithin is how long the archives of all volumes may take.
 const archivedWithin = time.Hour
 
-func timeCommand(ctx context.Context, command ...string) (timing, error) {
+// memoryInterval is the interval at which timeCommand reads the memory of a command. What the command
+// takes after the last reading is not seen.
+const memoryInterval = 20 * time.Millisecond
+
+// timeCommand runs a command. The system's own record of the largest memory of a child would include
+// that of this process before it became another program.
+func timeCommand(ctx context.Context, command ...string) (t timing, err error) {
 	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
 	start := time.Now()
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return timing{}, fmt.Errorf("%v: %w\n%s", command[1:], err, out)
+	if err := cmd.Start(); err != nil {
+		return t, err
 	}
-	t := timing{Took: time.Since(start)}
-	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
-		t.Resident = usage.Maxrss << 10
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	ticker := time.NewTicker(memoryInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case err := <-done:
+			t.Took = time.Since(start)
+			if err != nil {
+				return t, fmt.Errorf("%v: %w\n%s", command[1:], err, &out)
+			}
+			return t, nil
+		case <-ticker.C:
+			t.Resident = max(t.Resident, process.Peak(cmd.Process.Pid))
+		}
 	}
-	return t, nil
 }

@@ -157,13 +157,20 @@ func (s *Server) Resident() int64 { return resident(s.cmd.Process.Pid) }
 
 // Anonymous returns the part of Resident that no file has, in bytes: without the program, its
 // libraries and shared mappings, which the system can read again; 0 if it is unknown.
-func (s *Server) Anonymous() int64 {
-	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
+func (s *Server) Anonymous() int64 { return memory(s.cmd.Process.Pid, "RssAnon:") }
+
+// Peak returns the largest resident memory that a process had since it started its program, in
+// bytes; 0 if it is unknown.
+func Peak(pid int) int64 { return memory(pid, "VmHWM:") }
+
+// memory returns a figure of the status of a process in bytes, or 0 if it is unknown.
+func memory(pid int, name string) int64 {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return 0
 	}
 	for line := range bytes.Lines(raw) {
-		if rest, ok := bytes.CutPrefix(line, []byte("RssAnon:")); ok {
+		if rest, ok := bytes.CutPrefix(line, []byte(name)); ok {
 			kib, _ := strconv.ParseInt(string(bytes.TrimSuffix(bytes.TrimSpace(rest), []byte(" kB"))), 10, 64)
 			return kib << 10
 		}
