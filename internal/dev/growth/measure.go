@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"daybook/internal/dev/process"
@@ -52,7 +53,7 @@ func startServer(ctx context.Context, s settings) (*process.Server, time.Duratio
 	return server, time.Since(start), err
 }
 
-// seal seals the active volume.
+// seal seals the active volume, unless the server has just begun it because the one before was full.
 func seal(ctx context.Context, s settings) (err error) {
 	server, _, err := startServer(ctx, s)
 	if err != nil {
@@ -60,6 +61,9 @@ func seal(ctx context.Context, s settings) (err error) {
 	}
 	defer func() { err = errors.Join(err, server.Stop()) }()
 	_, err = client.New(server.URL, client.Options{}).Seal(ctx)
+	if err != nil && strings.Contains(err.Error(), "holds only its opening event") {
+		return nil
+	}
 	return err
 }
 
