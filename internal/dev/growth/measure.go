@@ -53,7 +53,7 @@ func startServer(ctx context.Context, s settings) (*process.Server, time.Duratio
 	return server, time.Since(start), err
 }
 
-// seal seals the active volume, unless the server has just begun it because the one before was full.
+// seal seals the active volume, unless the server has just opened it because the one before was full.
 func seal(ctx context.Context, s settings) (err error) {
 	server, _, err := startServer(ctx, s)
 	if err != nil {
