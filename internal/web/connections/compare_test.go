@@ -7,6 +7,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -31,8 +32,19 @@ func (c *wireConn) Close() error {
 func (*wireConn) LocalAddr() net.Addr              { return &net.TCPAddr{} }
 func (*wireConn) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
 func (*wireConn) SetDeadline(time.Time) error      { return nil }
-func (*wireConn) SetReadDeadline(time.Time) error  { return nil }
 func (*wireConn) SetWriteDeadline(time.Time) error { return nil }
+
+// SetReadDeadline lets other goroutines run. net/http calls it before it waits for the
+// next request. If the read in the background, which net/http starts at the end of a
+// body, has not ended by then, net/http alone closes the connection by a panic, "invalid
+// concurrent Body.Read call", after a full-duplex request whose body was not read
+// completely.
+func (*wireConn) SetReadDeadline(time.Time) error {
+	for range 10 {
+		runtime.Gosched()
+	}
+	return nil
+}
 
 // wireListener accepts connections from a test.
 type wireListener struct {
@@ -162,9 +174,7 @@ func FuzzRequests(f *testing.F) {
 	f.Fuzz(func(t *testing.T, wire []byte, split uint16) {
 		at := min(int(split), len(wire))
 		want, got := alone.requests(t, wire, at), limited.requests(t, wire, at)
-		// After a full-duplex request whose body was not read completely, net/http
-		// alone closes most connections by a panic, "invalid concurrent Body.Read
-		// call".
+		// Despite SetReadDeadline, net/http alone may close a connection by the panic.
 		for try := 0; len(got) > len(want) && try < 100; try++ {
 			want = alone.requests(t, wire, at)
 		}
