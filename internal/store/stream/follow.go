@@ -97,9 +97,14 @@ func (s *Ledger) readBatch(ctx context.Context, limit, maxBytes int, p *page) (h
 		p.begin, p.end = next-1, next-1
 		v = now.list[now.indexOf(next)]
 	}
-	if p.end+1 < v.first {
-		// The opening of the later volume accepted the positions missing between the two.
-		p.begin, p.end = v.first-1, v.first-1
+	if p.end+1 < v.first { // a volume is missing
+		if s.volumes() == now {
+			s.Reload(ctx)
+		}
+		if s.volumes() != now {
+			return s.readBatch(ctx, limit, maxBytes, p)
+		}
+		return 0, 0, s.damageErrorf("the ledger has a hole: positions %d to %d cannot be read", p.end+1, v.first-1)
 	}
 	r := jet.Request{Seq: p.end + 1, Batch: limit, MaxBytes: maxBytes}
 	here, err = s.getInOrder(ctx, v, r, func(m events.Stored) error {

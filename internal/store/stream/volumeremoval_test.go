@@ -262,6 +262,47 @@ func TestMissingVolume(t *testing.T) {
 	}
 }
 
+// A ledger that is open although a volume is missing returns the events before it, and then damage: it
+// does not continue with the next volume.
+func TestReadsEndBeforeAMissingVolume(t *testing.T) {
+	t.Parallel()
+	for _, missing := range []string{"LEDGER-0001", "LEDGER-0002"} {
+		server := storetest.StartServer(t, t.TempDir())
+		s := storetest.Open(t, server, jetstream.Options{})
+		fill(t, s, 2)
+		list, err := s.Volumes(t.Context())
+		if err != nil || len(list) != 3 {
+			t.Fatalf("volumes %v, %v", list, err)
+		}
+		stream.DeleteStream(t, s.Ledger, missing)
+		want := list[0].Last
+		if missing == "LEDGER-0001" {
+			want = 0
+		}
+		var reported []error
+		damaged := storetest.Open(t, server, jetstream.Options{OnDamage: func(err error) { reported = append(reported, err) }})
+		if len(reported) == 0 {
+			t.Errorf("without %s, no damage is reported", missing)
+		}
+		got := uint64(0)
+		ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+		defer stop()
+		err = damaged.Follow(ctx, 0, func(batch []events.Event, _ uint64) error {
+			got = batch[len(batch)-1].Seq
+			return nil
+		})
+		if !errors.Is(err, events.ErrDamaged) || got != want {
+			t.Errorf("without %s, following the ledger ends after position %d, want %d: %v", missing, got, want, err)
+		}
+		if _, err := damaged.Read(t.Context(), want, 10); !errors.Is(err, events.ErrDamaged) {
+			t.Errorf("without %s, reading after position %d returns %v", missing, want, err)
+		}
+		if list, err := damaged.Read(t.Context(), list[2].First-1, 10); err != nil || len(list) == 0 {
+			t.Errorf("without %s, the events after it are %v, %v", missing, list, err)
+		}
+	}
+}
+
 // TestRemovalUnderLoad removes volumes during reads and writes.
 func TestRemovalUnderLoad(t *testing.T) {
 	t.Parallel()
