@@ -31,10 +31,24 @@ var tableOfDataEdits = verdicts.Table{Test: "TestEditedDataDirectories", Command
 func TestEditedDataDirectories(t *testing.T) {
 	t.Parallel()
 	y := ledgerToAttack(t, false)
-	kinds := slices.Clone(forgeries)
+	archived := y.archived(t)
+	type editable struct {
+		forgery
+		of *sound
+	}
+	var kinds []editable
+	for _, kind := range forgeries {
+		kinds = append(kinds, editable{kind, y})
+	}
+	for _, kind := range archiveForgeries {
+		kinds = append(kinds, editable{kind, archived})
+	}
 	for _, kind := range faultKinds {
-		if applies(kind, y.files) {
-			kinds = append(kinds, forgery{kind.name, kind.want, simple(kind.inject)})
+		for _, of := range []*sound{y, archived} {
+			if applies(kind, of.files) {
+				kinds = append(kinds, editable{forgery{kind.name, kind.want, simple(kind.inject)}, of})
+				break
+			}
 		}
 	}
 	t.Logf("%d edits of %d kinds, -data-edit-seed=%d; %d events, %d files", *dataEditCount, len(kinds), *dataEditSeed, len(y.stored), len(y.files))
@@ -46,7 +60,7 @@ func TestEditedDataDirectories(t *testing.T) {
 			for i := range next {
 				seed := *dataEditSeed + uint64(i)
 				kind := kinds[seed%uint64(len(kinds))]
-				if outcome := y.judgeEdit(t, kind, seed); outcome != "" {
+				if outcome := kind.of.judgeEdit(t, kind.forgery, seed); outcome != "" {
 					tally.Add(kind.name, outcome)
 				}
 			}
@@ -69,7 +83,7 @@ func TestEditedDataDirectories(t *testing.T) {
 func TestTableOfDataEdits(t *testing.T) {
 	t.Parallel()
 	rows, tried := tableOfDataEdits.Tried(t)
-	for _, kind := range forgeries {
+	for _, kind := range slices.Concat(forgeries, archiveForgeries) {
 		if rows[kind.name] == 0 {
 			t.Errorf("the table has no row for %q; run make torture-proofs", kind.name)
 		}

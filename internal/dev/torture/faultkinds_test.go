@@ -19,13 +19,18 @@ type faultKind struct {
 }
 
 const (
-	ledgerFiles = "jetstream/jetstream/$G/streams/LEDGER-0001/"
-	blobFiles   = "jetstream/jetstream/$G/streams/OBJ_BLOBS/"
+	streamFiles  = "jetstream/jetstream/$G/streams/"
+	ledgerFiles  = streamFiles + "LEDGER-*/"
+	archiveFiles = streamFiles + "ARCHIVE/"
+	blobFiles    = streamFiles + "OBJ_BLOBS/"
+	copyFiles    = "projection-copies/"
 )
 
 var (
 	// damages are the verdicts on a fault in something that the proof covers or a reader needs.
 	damages = []string{isNotIntact}
+	// losesEnd are the verdicts on a fault after which the newest events may be missing.
+	losesEnd = []string{isNotIntact, isRolledBack}
 	// keepsProof are the verdicts on a fault in something that can be computed again.
 	keepsProof = []string{isIntact}
 	// mayDamage are the verdicts on a fault in a part that is needed, or in one that is not: a tile is needed
@@ -47,7 +52,7 @@ var faultKinds = []faultKind{
 	{"a page of zeros in a block", damages, zero(ledgerFiles + "msgs/*.blk")},
 	{"garbage after a block", mayDamage, garbage(ledgerFiles + "msgs/*.blk")},
 	{"all blocks of the ledger are missing", damages, removeAll(ledgerFiles + "msgs/*.blk")},
-	{"the ledger's stream is missing", damages, removeBelow(ledgerFiles)},
+	{"the ledger's stream is missing", losesEnd, removeVolume(func(list []string) string { return list[len(list)-1] })},
 	{"all streams are missing", damages, removeBelow("jetstream/")},
 	{"a bit of the ledger's index", keepsProof, flip(ledgerFiles + "msgs/index.db")},
 	{"the ledger's index is cut", keepsProof, truncate(ledgerFiles + "msgs/index.db")},
@@ -58,6 +63,16 @@ var faultKinds = []faultKind{
 	{"a bit of a consumer's state", mayBlock, flip(ledgerFiles + "obs/*/*")},
 	{"a consumer's state is cut", keepsProof, truncate(ledgerFiles + "obs/*/*")},
 	{"a consumer's state is missing", keepsProof, remove(ledgerFiles + "obs/*/*")},
+	{"a sealed volume is missing", damages, removeVolume(func(list []string) string { return list[0] })},
+	{"a bit of an archive", damages, flip(archiveFiles + "msgs/*.blk")},
+	{"an archive is cut", damages, truncate(archiveFiles + "msgs/*.blk")},
+	{"a page of zeros in an archive", damages, zero(archiveFiles + "msgs/*.blk")},
+	{"garbage after an archive", mayDamage, garbage(archiveFiles + "msgs/*.blk")},
+	{"an archive is swapped with a block of the ledger", damages, swap(archiveFiles+"msgs/*.blk", ledgerFiles+"msgs/*.blk")},
+	{"an archive is missing", damages, removeAll(archiveFiles + "msgs/*.blk")},
+	{"the stream of archives is missing", damages, removeBelow(archiveFiles)},
+	{"the archives' index", keepsProof, either(flip(archiveFiles+"msgs/index.db"), truncate(archiveFiles+"msgs/index.db"), remove(archiveFiles+"msgs/index.db"))},
+	{"the configuration of the archives' stream", mayDamage, either(flip(archiveFiles+"meta.*"), truncate(archiveFiles+"meta.*"), remove(archiveFiles+"meta.*"))},
 	{"a bit of the blobs' blocks", damages, flip(blobFiles + "msgs/*.blk")},
 	{"a block of the blobs is cut", damages, truncate(blobFiles + "msgs/*.blk")},
 	{"a block of the blobs is missing", damages, remove(blobFiles + "msgs/*.blk")},
@@ -80,6 +95,10 @@ var faultKinds = []faultKind{
 	{"the projections are cut", keepsProof, truncate("projections.db")},
 	{"the projections are missing", keepsProof, remove("projections.db")},
 	{"the projections' hash", keepsProof, either(flip("projections.db.sum"), remove("projections.db.sum"))},
+	{"a copy of the projections", keepsProof, either(flip(copyFiles+"*"), truncate(copyFiles+"*"), remove(copyFiles+"*"))},
+	{"the projections are missing, and a copy of them is damaged", keepsProof, func(r *rand.Rand, files map[string][]byte) string {
+		return remove("projections.db")(r, files) + ", " + either(flip(copyFiles+"*"), truncate(copyFiles+"*"))(r, files)
+	}},
 	{"a copy of a stream's configuration", keepsProof, either(flip("descriptions/*/*"), remove("descriptions/*/*"))},
 	{"the subscribers' credentials", keepsProof, either(flip("nats/default.creds"), remove("nats/default.creds"), remove("nats/credentials.jsonl"))},
 }
@@ -204,6 +223,14 @@ func removeBelow(dir string) injection {
 			}
 		}
 		return dir + " removed"
+	}
+}
+
+// removeVolume removes the stream of the volume that choose returns of all that have a stream, in order.
+func removeVolume(choose func(list []string) string) injection {
+	return func(r *rand.Rand, files map[string][]byte) string {
+		list := match(files, ledgerFiles+"meta.inf")
+		return removeBelow(path.Dir(choose(list))+"/")(r, files)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -207,7 +208,7 @@ func (y *truth) try(t *testing.T, kind faultKind, seed uint64, accept bool, tabl
 // changesEvents reports whether files differ from the original in the blocks of the ledger.
 func (y *truth) changesEvents(files map[string][]byte) bool {
 	for file, content := range y.files {
-		if strings.HasPrefix(file, ledgerFiles) && strings.HasSuffix(file, ".blk") && !bytes.Equal(content, files[file]) {
+		if ok, err := path.Match(ledgerFiles+"msgs/*.blk", file); ok && err == nil && !bytes.Equal(content, files[file]) {
 			return true
 		}
 	}
@@ -251,7 +252,10 @@ func (y *truth) compareAnswers(ctx context.Context, book *embed.Daybook, bad fun
 	got, err := readEvents(book)
 	switch {
 	case !slices.Equal(got[:min(len(got), len(y.events))], y.events[:min(len(got), len(y.events))]):
-		return bad("an event differs from the recorded one")
+		i := 0
+		for ; got[i] == y.events[i]; i++ { // one of them differs
+		}
+		return bad("event %d is %.300s, want %.300s; reading ends with %v, and damage is reported: %t", i+1, got[i], y.events[i], err, damaged)
 	case err == nil && len(got) < len(y.events) && !damaged:
 		return bad("%d of %d events can be read, and no damage is reported", len(got), len(y.events))
 	case err != nil && !errors.Is(err, events.ErrDamaged):

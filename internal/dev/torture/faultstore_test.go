@@ -34,12 +34,20 @@ type truth struct {
 	root    string
 }
 
-// buildStore creates a store that uses every part, and reads its answers.
+// buildStore creates a store that uses every part, and reads its answers. Its volumes are an
+// archive, a sealed stream and the active volume, and its projections have a copy.
 func buildStore(t *testing.T, dir string) *truth {
 	t.Helper()
-	book := startBook(t, dir, false)
-	ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer stop()
+	book := startBook(t, dir, false)
+	for n := range 2 {
+		runOnce(ctx, t, book, embed.Script{Code: fmt.Sprintf("for (let i = 0; i < 400; i++) console.log('old', i, Math.random()); globalThis.old = %d; old", n), Session: "archive of faults", Tags: map[string]string{"old": fmt.Sprint(n)}})
+		post(t, book, "/api/ledger/volumes/seal", "")
+	}
+	closeOrFail(t, book)
+	archiveOldest(t, faultOptions(dir, false))
+	book = startBook(t, dir, false)
 	heap := ""
 	for n := range 4 {
 		e, err := book.Run(ctx, embed.Script{Code: fmt.Sprintf("globalThis.n = (globalThis.n ?? 0) + %d; console.log('n is', n); n", n+1), Heap: heap, Session: "ledger of faults", Tags: map[string]string{"round": fmt.Sprint(n)}})
@@ -108,7 +116,10 @@ func faultOptions(dir string, noRunner bool) embed.Options {
 // questions returns the URLs of all reads of the store.
 func questions(t *testing.T, book *embed.Daybook) []string {
 	t.Helper()
-	list := []string{"/api/executions", "/api/heaps", "/api/sessions", "/api/sessions/ledger%20of%20faults/entries", "/api/heaps?tag=round%3D2"}
+	list := []string{
+		"/api/executions", "/api/heaps", "/api/sessions", "/api/sessions/ledger%20of%20faults/entries", "/api/sessions/archive%20of%20faults/entries",
+		"/api/heaps?tag=round%3D2", "/api/heaps?tag=old%3D0",
+	}
 	var all struct {
 		Executions []struct {
 			ID string `json:"execution_id"`
@@ -120,7 +131,7 @@ func questions(t *testing.T, book *embed.Daybook) []string {
 			t.Fatalf("%s: %s", url, body)
 		}
 	}
-	if len(all.Executions) != 7 || len(all.Results) < 4 {
+	if len(all.Executions) != 9 || len(all.Results) < 6 {
 		t.Fatalf("%d executions and %d heaps", len(all.Executions), len(all.Results))
 	}
 	for _, e := range all.Executions {

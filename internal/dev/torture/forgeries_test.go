@@ -80,7 +80,7 @@ func retile(files map[string][]byte) error {
 	if err != nil {
 		return err
 	}
-	leaves, err := leavesOf(ledgerIn(files))
+	leaves, err := allLeaves(files)
 	if err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func retile(files map[string][]byte) error {
 
 // retileLeaf writes the leaf of a changed event into its tile of level 0, and no other tile.
 func retileLeaf(files map[string][]byte) error {
-	leaves, err := leavesOf(ledgerIn(files))
+	leaves, err := allLeaves(files)
 	if err != nil {
 		return err
 	}

@@ -240,6 +240,24 @@ func startWith(t testing.TB, opts embed.Options) *embed.Daybook {
 	return book
 }
 
+// archiveOldest starts a Daybook with two sealed volumes, and stops it once the older one is an
+// archive and the copy of the projections is recorded.
+func archiveOldest(t testing.TB, opts embed.Options) {
+	t.Helper()
+	book := startWith(t, opts)
+	for late := time.Now().Add(3 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		_, volumes := ask(book, "/api/ledger/volumes")
+		status, copies := ask(book, "/api/events?limit=1&type="+string(events.TypeLedgerProjectionsCopied))
+		if strings.Contains(volumes, `"archived":true`) && status == http.StatusOK && copies != "" {
+			break
+		}
+		if time.Now().After(late) {
+			t.Fatalf("volumes %s, copies %s", volumes, copies)
+		}
+	}
+	closeOrFail(t, book)
+}
+
 func closeOrFail(t testing.TB, book *embed.Daybook) {
 	t.Helper()
 	if err := book.Close(); err != nil {
