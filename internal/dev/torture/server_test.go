@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -102,6 +103,27 @@ func (s *server) api() *client.Client { return client.New(s.url(), client.Option
 func isRefusal(err error) bool {
 	_, ok := errors.AsType[*client.Error](err)
 	return ok
+}
+
+// endedRuns returns the metrics of the runs that this process has ended, by status.
+func (s *server) endedRuns() string {
+	s.t.Helper()
+	answer, err := http.Get(s.url() + "/metrics")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	raw, err := io.ReadAll(answer.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var lines []string
+	for line := range strings.Lines(string(raw)) {
+		if strings.HasPrefix(line, "daybook_runner_executions_total{") {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "")
 }
 
 // volumes returns the number of volumes, and how many of them are archives.
