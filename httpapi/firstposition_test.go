@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"daybook/events"
 	"daybook/httpapi"
@@ -15,7 +16,15 @@ import (
 // readCounter counts the events that are read from a ledger.
 type readCounter struct {
 	httpapi.EventLog
-	events atomic.Int64
+	events   atomic.Int64
+	earliest atomic.Uint64 // the earliest position of an id, if set
+}
+
+func (c *readCounter) EarliestPosition(id string) uint64 {
+	if at := c.earliest.Load(); at > 0 && events.ValidID(id) {
+		return at
+	}
+	return c.EventLog.EarliestPosition(id)
 }
 
 func (c *readCounter) Read(ctx context.Context, after uint64, limit int) ([]events.Event, error) {
@@ -95,9 +104,17 @@ func TestEventsAreReadFromTheFirst(t *testing.T) {
 			t.Errorf("%s reads %d events of %d", path, n, len(all))
 		}
 	}
-	// What the projections do not know is read from the beginning.
+	// What the projections do not know is read from the beginning, or from the time in its id.
 	counter.events.Store(0)
 	if list := s.replayed("GET", "/api/events?session=unknown"); len(list) != 0 || counter.events.Load() < before {
 		t.Errorf("%d events of an unknown session, %d of %d events read", len(list), counter.events.Load(), len(all))
+	}
+	unknown := events.NewID(time.Now())
+	for _, path := range []string{"/api/events?execution=", "/api/events?session="} {
+		counter.earliest.Store(before)
+		counter.events.Store(0)
+		if list := s.replayed("GET", path+unknown); len(list) != 0 || counter.events.Load() > int64(len(all)-before)+1 {
+			t.Errorf("%s%s returns %d events after reading %d of %d events", path, unknown, len(list), counter.events.Load(), len(all))
+		}
 	}
 }

@@ -150,16 +150,27 @@ func (a *api) selector(sel events.Selection) *events.Selector {
 }
 
 // skipUnselected advances a position, up to edge, over events that come before the first event
-// of the selected execution or session. It does nothing for one that the projections do not know.
+// of the selected execution or session. Of one that the projections do not know, also once they
+// have applied the newest event, it skips what is older than the id.
 func (a *api) skipUnselected(ctx context.Context, sel *events.Selector, after *uint64, edge uint64) error {
 	if sel.Execution == "" && sel.Session == "" {
 		return nil
 	}
-	first, err := a.q.FirstPosition(ctx, sel.Tenant, sel.Execution, sel.Session)
-	if first > 0 {
-		*after = max(*after, min(first-1, edge))
+	var failed error
+	first, err := readCurrent(ctx, a, func() (first uint64, err error) {
+		if first, failed = a.q.FirstPosition(ctx, sel.Tenant, sel.Execution, sel.Session); first == 0 && failed == nil {
+			return 0, events.ErrNotFound
+		}
+		return first, failed
+	})
+	switch {
+	case failed != nil:
+		return failed
+	case err != nil: // it is unknown, or the projections are late, which the ledger need not wait for
+		first = max(a.events.EarliestPosition(sel.Execution), a.events.EarliestPosition(sel.Session))
 	}
-	return err
+	*after = max(*after, min(first-1, edge))
+	return ctx.Err()
 }
 
 // eventReader reads the ledger for one request.

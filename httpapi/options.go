@@ -179,6 +179,9 @@ type EventLog interface {
 	Read(ctx context.Context, after uint64, limit int) ([]events.Event, error)
 	// LastSeq returns the position of the newest event.
 	LastSeq(ctx context.Context) (uint64, error)
+	// EarliestPosition returns a position before which there is no event about the object
+	// with an id, by the time in the id; 1 if it contains none.
+	EarliestPosition(id string) uint64
 	// Follow calls fn with each batch of events after a position until ctx is done or fn
 	// returns an error. batch is valid until fn returns.
 	Follow(ctx context.Context, after uint64, fn func(batch []events.Event, last uint64) error) error

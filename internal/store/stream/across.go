@@ -152,6 +152,28 @@ func (s *Ledger) nextMessage(ctx context.Context, now *volumes, subject string, 
 // created, it holds no event about the object with that id.
 const clockSlack = 24 * time.Hour
 
+// indexSince returns the index of the first volume that may hold an event about an object
+// that was created at a time.
+func (l *volumes) indexSince(created time.Time) int {
+	i := slices.IndexFunc(l.sealed(), func(v volume) bool { return v.ended.After(created.Add(-clockSlack)) })
+	if i < 0 {
+		return len(l.sealed())
+	}
+	return i
+}
+
+// EarliestPosition returns a position before which there is no event about the object with an
+// id: the first one of a volume. It is 1 if the id does not contain the time at which it was
+// created.
+func (s *Ledger) EarliestPosition(id string) uint64 {
+	created, ok := events.MintedAt(id)
+	if !ok {
+		return 1
+	}
+	now := s.volumes()
+	return now.list[now.indexSince(created)].first
+}
+
 // expectedSeqInActive converts position, the expected last position of an event's
 // subject in the whole ledger, to the one the server expects in the active volume:
 // position itself, or 0 if it is in a sealed volume. It returns events.ErrConflict if
@@ -168,11 +190,7 @@ func (s *Ledger) expectedSeqInActive(ctx context.Context, now *volumes, e events
 	if position > 0 {
 		before = before[now.indexOf(position):]
 	} else if minted, ok := events.MintedAt(e.About()); ok && strings.HasSuffix(e.Subject(), "."+e.About()) {
-		i := slices.IndexFunc(before, func(v volume) bool { return v.ended.After(minted.Add(-clockSlack)) })
-		if i < 0 {
-			i = len(before)
-		}
-		before = before[i:]
+		before = before[now.indexSince(minted):]
 	}
 	var last uint64
 	switch m, err := s.lastMessageIn(ctx, before, e.Subject()); {

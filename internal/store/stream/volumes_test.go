@@ -557,3 +557,30 @@ func TestVolumeAfterAHole(t *testing.T) {
 		t.Errorf("the ledger ends at %d", last)
 	}
 }
+
+// An event about an object comes after the id of the object was made, so volumes that ended long before
+// need not be read for it.
+func TestEarliestPosition(t *testing.T) {
+	t.Parallel()
+	s := storetest.Open(t, storetest.StartServer(t, t.TempDir()), jetstream.Options{})
+	fill(t, s, 2)
+	list, err := s.Volumes(t.Context())
+	if err != nil || len(list) != 3 {
+		t.Fatalf("volumes %v, %v", list, err)
+	}
+	const day = 24 * time.Hour
+	for _, c := range []struct {
+		id   string
+		want uint64
+	}{
+		{"a name", 1},
+		{"", 1},
+		{events.NewID(time.Now().Add(-3 * day)), 1},
+		{events.NewID(time.Now()), 1}, // clocks differ
+		{events.NewID(time.Now().Add(3 * day)), list[2].First},
+	} {
+		if got := s.EarliestPosition(c.id); got != c.want {
+			t.Errorf("the earliest position of %q is %d, want %d", c.id, got, c.want)
+		}
+	}
+}
