@@ -38,6 +38,7 @@ func TestPowerCut(t *testing.T) {
 	random := rand.New(rand.NewPCG(*seed, 2))
 	s := newServer(t)
 	s.dir = filepath.Join(d.dir, "data")
+	s.flags = append(s.flags, "--seal-executions", "20") // starts seal volumes, and archive them under the load
 	t.Cleanup(s.kill) // runs before the cleanup that unmounts the disk
 	p := newPromises()
 	for n := range *powerCuts {
@@ -65,6 +66,8 @@ func TestPowerCut(t *testing.T) {
 	s.start()
 	p.settle(t, s)
 	p.check(t, s)
+	volumes, archives := s.volumes()
+	t.Logf("%d volumes, %d of them archives", volumes, archives)
 	s.kill()
 	out, err := exec.Command(s.bin, "verify", "--data-dir", s.dir, "--key", filepath.Join(s.dir, "audit", "vkey")).CombinedOutput()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == 8 {
