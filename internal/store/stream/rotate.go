@@ -223,6 +223,9 @@ func (s *Ledger) OpenVolume(ctx context.Context, position uint64, note string, a
 	if err := s.appendOpening(ctx, next, d); err != nil {
 		return events.VolumeInfo{}, err
 	}
+	if lost := d.Losses(next.first); len(lost) > 0 {
+		s.lost.Store(&lost)
+	}
 	s.setVolumes(list)
 	return events.VolumeInfo{Number: next.number, First: next.first, Last: next.first}, nil
 }

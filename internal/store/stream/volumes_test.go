@@ -540,6 +540,9 @@ func TestVolumeAfterAHole(t *testing.T) {
 	if seq := mustAppend(t, s, ended(id), int64(at)); seq != 11 {
 		t.Errorf("appended at %d", seq)
 	}
+	if all, err := s.Read(t.Context(), 0, 100); err != nil || len(all) != 4 {
+		t.Errorf("the ledger that opened the volume has %d events, %v", len(all), err)
+	}
 	server.Close()
 	s = storetest.Open(t, storetest.StartServer(t, dir), jetstream.Options{})
 	all, err := s.Read(t.Context(), 0, 100)
