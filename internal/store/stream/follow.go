@@ -72,7 +72,7 @@ func (s *Ledger) readUpTo(ctx context.Context, after uint64, limit int, form pag
 // readBatch fills an empty page with the events that follow its end, by one request: at
 // most limit events and not many more than maxBytes bytes. It returns how many events
 // are pending in the same volume and in total. If the next positions are recorded as
-// lost, the page begins after them.
+// lost, the page begins after them. If their volume is missing, that is damage.
 func (s *Ledger) readBatch(ctx context.Context, limit, maxBytes int, p *page) (here, pending uint64, err error) {
 	now := s.volumes()
 	i := now.indexOf(p.end + 1)
@@ -101,7 +101,7 @@ func (s *Ledger) readBatch(ctx context.Context, limit, maxBytes int, p *page) (h
 		if s.volumes() == now {
 			s.Reload(ctx)
 		}
-		if s.volumes() != now {
+		if s.volumes() != now || spans.Skip(s.Lost(), p.end+1) > p.end+1 {
 			return s.readBatch(ctx, limit, maxBytes, p)
 		}
 		return 0, 0, s.damageErrorf("the ledger has a hole: positions %d to %d cannot be read", p.end+1, v.first-1)
