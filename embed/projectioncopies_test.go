@@ -191,3 +191,27 @@ func TestWithoutProjectionCopies(t *testing.T) {
 		t.Errorf("applied %d, error %v", applied, err)
 	}
 }
+
+// Only the user of the server can read the files of the projections, also in a directory that others can
+// open, and those of an earlier version.
+func TestProjectionsArePrivate(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, when := range []string{"new", "of an earlier version"} {
+		book := start(t, embed.Options{DataDir: dir})
+		completes(t, book, embed.Script{Code: "1"})
+		for _, name := range []string{"projections.db", "projections.db-wal", "projections.db-shm"} {
+			path := filepath.Join(dir, name)
+			if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+				t.Errorf("%s, %s: %v, %v", when, name, info.Mode(), err)
+			}
+		}
+		closeBook(t, book)
+		if err := os.Chmod(filepath.Join(dir, "projections.db"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

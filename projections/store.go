@@ -156,6 +156,9 @@ func (s *Store) open(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := makePrivate(s.opts.Path); err != nil && !s.opts.DiskFull {
+		return err
+	}
 	// A commit that is lost in a power cut is applied again from the ledger, so
 	// synchronous=NORMAL is enough.
 	mode := "_journal_mode=WAL&_synchronous=NORMAL&_cache_size=-32000"
@@ -231,6 +234,25 @@ func (s *Store) prepareWriter(ctx context.Context) error {
 // log in memory. A full disk has no space for the index file. All connections of the
 // process must use it, and no other process can then open the file.
 const memoryIndexVFS = "vfs=unix-excl&"
+
+// makePrivate lets only the user of this process read the projections, which hold all content: other
+// users may be able to open the directory. SQLite gives its log and the index of the log the mode of
+// the file.
+func makePrivate(path string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err == nil {
+		return f.Close()
+	}
+	if !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	for _, suffix := range []string{"", "-wal", "-shm"} { // earlier versions created them for all users
+		if err := os.Chmod(path+suffix, 0o600); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
 
 // fileVersion returns the schema version of a file: 0 for a missing file and for one
 // whose creation was interrupted. private reports whether connections to the file must

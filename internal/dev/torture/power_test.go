@@ -39,7 +39,7 @@ func TestPowerCut(t *testing.T) {
 	s := newServer(t)
 	s.dir = filepath.Join(d.dir, "data")
 	s.flags = append(s.flags, "--seal-executions", "20") // starts seal volumes, and archive them under the load
-	t.Cleanup(s.kill) // runs before the cleanup that unmounts the disk
+	t.Cleanup(s.kill)                                    // runs before the cleanup that unmounts the disk
 	p := newPromises()
 	for n := range *powerCuts {
 		d.mount()
