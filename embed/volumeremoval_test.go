@@ -105,10 +105,12 @@ func TestRemoval(t *testing.T) {
 		t.Errorf("without an export: %d %s", code, text)
 	}
 	export := removeOldest(t, book, 1)
-	if code, text := answer(t, book, http.MethodGet, "/api/executions/"+gone, ""); code != http.StatusGone || !strings.Contains(text, "removed with volume 1 of the ledger") {
-		t.Errorf("a removed execution: %d %s", code, text)
+	for _, path := range []string{"/api/executions/" + gone, "/api/executions/" + gone + "/events", "/api/resolve?kind=execution&id=" + gone} {
+		if code, text := answer(t, book, http.MethodGet, path, ""); code != http.StatusGone || !strings.Contains(text, "removed with volume 1 of the ledger") {
+			t.Errorf("%s: %d %s", path, code, text)
+		}
 	}
-	for path, body := range map[string]string{"/replay": "", "/what-if": `{"code":"1"}`} {
+	for path, body := range map[string]string{"/cancel": "", "/replay": "", "/what-if": `{"code":"1"}`} {
 		if code, text := answer(t, book, http.MethodPost, "/api/executions/"+gone+path, body); code != http.StatusGone || !strings.Contains(text, "removed with volume 1 of the ledger") {
 			t.Errorf("%s of a removed execution: %d %s", path, code, text)
 		}

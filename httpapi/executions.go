@@ -156,7 +156,7 @@ func (a *api) cancelExecution(ctx context.Context, in *cancelInput) (*okAnswer, 
 	r := requestOf(ctx)
 	seq, err := a.cmd.Cancel(ctx, r.tenant, in.ID, r.actor)
 	if err != nil {
-		return nil, a.toFailure(ctx, err, in.about()).markNotOK()
+		return nil, a.toFailure(ctx, a.explainUnknown(ctx, in.ID, err), in.about()).markNotOK()
 	}
 	return &okAnswer{Written: a.noteWrite(seq), Body: ok{true}}, nil
 }
@@ -177,7 +177,7 @@ func (a *api) executionEvents(ctx context.Context, in *historyInput) (*streamed,
 	}
 	// An unknown execution is refused before the response starts.
 	if _, err := a.cmd.Requested(ctx, requestOf(ctx).tenant, in.ID); err != nil {
-		return nil, err
+		return nil, a.explainUnknown(ctx, in.ID, err)
 	}
 	return stream(func(w http.ResponseWriter, r *http.Request) {
 		list := startArray(w, r)

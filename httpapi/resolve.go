@@ -64,6 +64,9 @@ func (a *api) resolve(ctx context.Context, in *resolveInput) (*struct{ Body reso
 	if errors.Is(err, events.ErrNotFound) && in.ID == projections.Newest {
 		return nil, in.noneFailure()
 	}
+	if in.Kind == "execution" {
+		err = a.explainUnknown(ctx, in.ID, err)
+	}
 	return &struct{ Body resolved }{resolved{id}}, err
 }
 
