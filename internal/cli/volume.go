@@ -140,6 +140,6 @@ func (c *volumeRemoveCmd) Run(ctx context.Context, std *streams) error {
 		return std.out.WriteJSON(compact(answer.JSON))
 	}
 	v := answer.Body
-	_, err = fmt.Fprintf(std.out, "Removed volume %d, positions %d to %d, by event %d; kept %s that later state depends on.\n", v.Volume, v.First, v.Last, v.Sequence, terminal.CountNoun(v.KeptEvents, "event"))
+	_, err = fmt.Fprintf(std.out, "Removed volume %d, positions %d to %d, by event %d. Events of all removed volumes that are kept because later state depends on them: %d.\n", v.Volume, v.First, v.Last, v.Sequence, v.KeptEvents)
 	return err
 }
