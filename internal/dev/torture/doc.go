@@ -15,8 +15,8 @@
 //     its answers, single faults in its files, their kinds, and what must be proven after them
 //   - proofstore_test.go: a sound ledger for attacks on the proof, and what a reader sees in it
 //   - blocks_test.go: reads and writes the blocks of the embedded server, and tiles
-//   - dataedits_test.go, forgeries_test.go: random edits of a data directory, and those
-//     whose checksums, tiles and signatures fit
+//   - dataedits_test.go, forgeries_test.go, archiveforgeries_test.go: random edits of a data
+//     directory, and those of streams and archives whose checksums, tiles and signatures fit
 //   - attacks_test.go: attacks on the proof, as a program each
 //   - hiddenloss_test.go: ledgers whose losses hide what was signed
 //   - crashstates_test.go: copies of a ledger's files at random moments
